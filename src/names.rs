@@ -1,0 +1,49 @@
+//! The names of all metrics, in one place, so that dashboards and code agree.
+//!
+//! Labels come from the configuration alone (rule, limit, outcome, door), never
+//! from a client. Times are in seconds.
+
+/// Checks answered, by `rule`, `limit`, `outcome` and `door`.
+pub const CHECKS: &str = "tidegate_checks_total";
+/// Time from a decoded request to its decision, by `door`.
+pub const DECISION_SECONDS: &str = "tidegate_decision_seconds";
+/// Cells in memory.
+pub const CELLS: &str = "tidegate_cells";
+/// Checks answered from a limit's shared overflow cell, because the table was full.
+pub const OVERFLOW: &str = "tidegate_overflow_checks_total";
+/// Cells removed by the sweep, because they equalled a cell never seen.
+pub const EVICTED: &str = "tidegate_cells_evicted_total";
+/// Cells waiting to be looked at by the sync.
+pub const DIRTY: &str = "tidegate_dirty_cells";
+/// Connections open, by `door`.
+pub const CONNECTIONS: &str = "tidegate_connections";
+/// Connections refused, by `door` and `reason`.
+pub const CONNECTIONS_REFUSED: &str = "tidegate_connections_refused_total";
+/// Requests that could not be understood, by `door` and `reason`.
+pub const BAD_REQUESTS: &str = "tidegate_bad_requests_total";
+/// Batches exchanged with the store, by `outcome`.
+pub const SYNC_BATCHES: &str = "tidegate_sync_batches_total";
+/// Deltas acknowledged by the store.
+pub const SYNC_DELTAS: &str = "tidegate_sync_deltas_total";
+/// Time of one exchange with the store.
+pub const SYNC_SECONDS: &str = "tidegate_sync_exchange_seconds";
+/// Age of the oldest cost that the store has not acknowledged.
+pub const SYNC_LAG_SECONDS: &str = "tidegate_sync_lag_seconds";
+/// Batches sent again because their fate was unknown.
+pub const SYNC_RESENDS: &str = "tidegate_sync_resends_total";
+/// Hashes found lost in the store and filled again with this node's own counts.
+pub const SYNC_REOPENS: &str = "tidegate_sync_reopens_total";
+/// Batches applied again because a failover had lost them.
+pub const SYNC_REPLAYS: &str = "tidegate_sync_replays_total";
+/// Deltas given up because their window no longer matters.
+pub const SYNC_EXPIRED: &str = "tidegate_sync_expired_deltas_total";
+/// Errors of the store, by `class`.
+pub const SYNC_ERRORS: &str = "tidegate_sync_errors_total";
+/// 1 while the store answers, else 0.
+pub const STORE_UP: &str = "tidegate_store_up";
+/// How far the store's clock is ahead of this machine's, in seconds.
+pub const CLOCK_OFFSET_SECONDS: &str = "tidegate_clock_offset_seconds";
+/// How wrong the offset may be (half the round trip it was measured with).
+pub const CLOCK_ERROR_SECONDS: &str = "tidegate_clock_offset_error_seconds";
+/// 1, with the `version` as a label.
+pub const BUILD_INFO: &str = "tidegate_build_info";

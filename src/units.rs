@@ -1,0 +1,40 @@
+//! The words of the project as types: time, cost, keys, quotas and limits.
+//!
+//! Nothing here reads a clock, allocates on a request's way or decides anything.
+
+mod key;
+mod limit;
+mod quota;
+mod time;
+
+pub use key::{Key, KeyHasher, KeySecret, KeySecretError, MapHasher, Partition, Partitions};
+pub use limit::{Consistency, Limit, LimitId, Pace, Series, StoreLoss};
+pub use quota::{Algorithm, MAX_LOG_AMOUNT, Quota, QuotaError};
+pub use time::{Nanos, Timestamp, WindowId};
+
+/// What one check consumes, in the unit of the limit's amount (requests, bytes,
+/// tokens: whatever the rule counts). Zero is a peek: it consumes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cost(u64);
+
+impl Cost {
+    /// A peek.
+    pub const ZERO: Cost = Cost(0);
+    /// The cost of a check that does not say what it costs.
+    pub const ONE: Cost = Cost(1);
+
+    /// A cost of `units`.
+    pub const fn new(units: u64) -> Cost {
+        Cost(units)
+    }
+
+    /// The number of units.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Whether this is a peek.
+    pub const fn is_peek(self) -> bool {
+        self.0 == 0
+    }
+}

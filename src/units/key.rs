@@ -1,0 +1,277 @@
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+/// Who is being counted by which limit: a keyed 128-bit fingerprint of the limit's
+/// id and the identity's components.
+///
+/// It is the cell's key in memory and the field's name in the store. It is made
+/// with a secret, so no caller can choose where it falls, and no identity can be
+/// read back from it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key([u64; 2]);
+
+impl Key {
+    /// The key with these bytes, as they came from a store.
+    pub fn from_bytes(bytes: [u8; 16]) -> Key {
+        let [high, low] = u128_halves(u128::from_be_bytes(bytes));
+        Key([high, low])
+    }
+
+    /// The bytes that name the key's field in the store.
+    pub fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.0[0]) << 64 | u128::from(self.0[1])).to_be_bytes()
+    }
+
+    /// The partition that the key's cell lies in: the same on every node that
+    /// agrees on the number of partitions and the secret.
+    pub fn partition(self, of: Partitions) -> Partition {
+        Partition(u16::try_from(self.0[1] % u64::from(of.0)).unwrap_or(0))
+    }
+}
+
+const fn u128_halves(value: u128) -> [u64; 2] {
+    #[allow(clippy::cast_possible_truncation)]
+    [(value >> 64) as u64, value as u64]
+}
+
+/// Shows a prefix only: enough to tell keys apart in a log.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({:08x}…)", self.0[0] >> 32)
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0[0]);
+    }
+}
+
+/// The hasher of maps of [`Key`]s, which are hashes already: it passes 64 of
+/// their bits through.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MapHasher(u64);
+
+impl Hasher for MapHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Only `Key` is hashed with this, through `write_u64`; anything else still spreads.
+        for byte in bytes {
+            self.0 = (self.0.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(0x517c_c1b7_2722_0a95);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+impl BuildHasher for MapHasher {
+    type Hasher = MapHasher;
+
+    fn build_hasher(&self) -> MapHasher {
+        MapHasher(0)
+    }
+}
+
+/// One of the parts that the fleet's cells are spread over in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Partition(u16);
+
+impl Partition {
+    /// The partition numbered `number`.
+    pub const fn new(number: u16) -> Partition {
+        Partition(number)
+    }
+
+    /// The number, from 0.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+/// How many partitions the fleet's cells are spread over. The whole fleet must
+/// agree on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partitions(u16);
+
+impl Partitions {
+    /// `count` partitions; `None` for zero.
+    pub const fn new(count: u16) -> Option<Partitions> {
+        if count == 0 {
+            None
+        } else {
+            Some(Partitions(count))
+        }
+    }
+
+    /// How many.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for Partitions {
+    fn default() -> Partitions {
+        Partitions(256)
+    }
+}
+
+/// The secret that keys are made with. The whole fleet must share it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeySecret([u8; 16]);
+
+/// Why a secret cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeySecretError {
+    /// Too little to be a secret.
+    #[error("the key secret has {0} bytes; at least 16 are needed")]
+    TooShort(usize),
+}
+
+impl KeySecret {
+    /// The secret of a fleet that was given none. It is public, so callers can
+    /// compute their fingerprints: fine for one node, not for a shared store.
+    pub fn public() -> KeySecret {
+        KeySecret::digest(b"tidegate without a key secret")
+    }
+
+    /// The secret made from the text of a secret file, blanks around it removed.
+    ///
+    /// # Errors
+    /// [`KeySecretError::TooShort`] below 16 bytes.
+    pub fn from_text(text: &[u8]) -> Result<KeySecret, KeySecretError> {
+        let text = text.trim_ascii();
+        if text.len() < 16 {
+            return Err(KeySecretError::TooShort(text.len()));
+        }
+        Ok(KeySecret::digest(text))
+    }
+
+    /// Four bytes by which nodes find out whether they share the secret, without
+    /// showing it.
+    pub fn check_value(&self) -> [u8; 4] {
+        let mut hasher = self.hasher(b"check value");
+        hasher.component("", Some(b""));
+        let bytes = hasher.key().to_bytes();
+        [bytes[0], bytes[1], bytes[2], bytes[3]]
+    }
+
+    /// A hasher for one counter space: the limit's id goes in first.
+    pub fn hasher(&self, limit: &[u8]) -> KeyHasher {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write_u64(limit.len() as u64);
+        hasher.write(limit);
+        KeyHasher(hasher)
+    }
+
+    fn digest(text: &[u8]) -> KeySecret {
+        let mut hasher = SipHasher24::new_with_key(b"tidegate.secret1");
+        hasher.write(text);
+        KeySecret(hasher.finish128().as_bytes())
+    }
+}
+
+impl fmt::Debug for KeySecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeySecret(***)")
+    }
+}
+
+/// Makes the keys of one limit. Cloning it is cheap, and it already holds the
+/// limit's id: a request clones it, adds its identity and asks for the key.
+#[derive(Clone)]
+pub struct KeyHasher(SipHasher24);
+
+impl KeyHasher {
+    /// Adds one component of the identity. Name, presence and length go in with
+    /// the value, so that no two identities meet.
+    pub fn component(&mut self, name: &str, value: Option<&[u8]>) {
+        self.0.write_u64(name.len() as u64);
+        self.0.write(name.as_bytes());
+        match value {
+            // A length with the top bit set is no length: absence cannot be spelt.
+            None => self.0.write_u64(u64::MAX),
+            Some(value) => {
+                self.0.write_u64(value.len() as u64);
+                self.0.write(value);
+            }
+        }
+    }
+
+    /// The key of what was added so far.
+    pub fn key(&self) -> Key {
+        let hash = self.0.finish128();
+        Key([hash.h1, hash.h2])
+    }
+}
+
+impl fmt::Debug for KeyHasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyHasher(***)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(components: &[(&str, Option<&[u8]>)]) -> Key {
+        let mut hasher = KeySecret::public().hasher(b"limit");
+        for (name, value) in components {
+            hasher.component(name, *value);
+        }
+        hasher.key()
+    }
+
+    #[test]
+    fn no_two_identities_meet() {
+        let all = [
+            key(&[("a", Some(b"b")), ("c", Some(b"d"))]),
+            key(&[("a", Some(b"bc")), ("", Some(b"d"))]),
+            key(&[("ab", Some(b"")), ("c", Some(b"d"))]),
+            key(&[("a", None), ("c", Some(b"d"))]),
+            key(&[("a", Some(b"")), ("c", Some(b"d"))]),
+            key(&[("c", Some(b"d")), ("a", Some(b"b"))]),
+        ];
+        for (i, a) in all.iter().enumerate() {
+            assert!(
+                all.iter().skip(i + 1).all(|b| a != b),
+                "identity {i} met another"
+            );
+        }
+    }
+
+    #[test]
+    fn another_secret_makes_other_keys() {
+        let secret = KeySecret::from_text(b"sixteen bytes or more\n").unwrap();
+        let mut other = secret.hasher(b"limit");
+        other.component("a", Some(b"b"));
+        assert_ne!(other.key(), key(&[("a", Some(b"b"))]));
+        assert_ne!(secret.check_value(), KeySecret::public().check_value());
+        assert_eq!(format!("{secret:?}"), "KeySecret(***)");
+    }
+
+    #[test]
+    fn a_trailing_newline_is_not_part_of_the_secret() {
+        assert_eq!(
+            KeySecret::from_text(b"sixteen bytes or more\n"),
+            KeySecret::from_text(b"sixteen bytes or more")
+        );
+        assert_eq!(
+            KeySecret::from_text(b" short \n"),
+            Err(KeySecretError::TooShort(5))
+        );
+    }
+
+    #[test]
+    fn bytes_and_key_are_one_to_one() {
+        let key = key(&[("a", Some(b"b"))]);
+        assert_eq!(Key::from_bytes(key.to_bytes()), key);
+    }
+}

@@ -1,0 +1,153 @@
+use std::sync::Arc;
+
+use super::{KeyHasher, KeySecret, Nanos, Quota};
+
+/// The name of one counter space, the same on every node and after every reload:
+/// rule, tier, algorithm and period, but not the amount. Changing 100 to 50 keeps
+/// what was used; another period or algorithm counts afresh.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LimitId(Arc<str>);
+
+impl LimitId {
+    /// The id of the limit of `quota`'s shape in `tier` of `rule`.
+    pub fn new(rule: &str, tier: &str, quota: &Quota) -> LimitId {
+        let (algorithm, period) = (quota.algorithm().name(), quota.period());
+        // Lengths first, so that no choice of names makes two limits one.
+        LimitId(
+            format!(
+                "{}:{rule}/{}:{tier}/{algorithm}/{period}",
+                rule.len(),
+                tier.len()
+            )
+            .into(),
+        )
+    }
+
+    /// The id of a counter space that no rule names, such as the keys of one command.
+    pub fn of_space(space: &str) -> LimitId {
+        LimitId(space.into())
+    }
+
+    /// The text of the id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// How far a limit's answers may be from the fleet's truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Consistency {
+    /// This node alone; nothing is sent to the store.
+    Local,
+    /// Always answered from memory; over-admission within the published bound.
+    #[default]
+    Approximate,
+}
+
+/// What a limit does while the store is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum StoreLoss {
+    /// The full limit, on this node's own view.
+    Local,
+    /// This node's share of the limit: amount / live nodes.
+    #[default]
+    Share,
+    /// Everything is admitted and counted as bypassed.
+    Open,
+    /// Everything is refused, as unavailable rather than as over the limit.
+    Closed,
+}
+
+/// When a cell's costs are sent to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pace {
+    /// No admitted cost of a cell that matters stays unsent longer.
+    pub interval: Nanos,
+    /// Urgent costs are gathered this long, so that many cells share an exchange.
+    pub min_interval: Nanos,
+    /// A cell far from its limit may wait this long.
+    pub max_interval: Nanos,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            interval: Nanos::from_millis(100),
+            min_interval: Nanos::from_millis(5),
+            max_interval: Nanos::from_secs(1),
+        }
+    }
+}
+
+/// Where a limit's figures are kept in the metrics: the number of the limit in
+/// its rule set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Series(pub u32);
+
+/// One limit of one tier of one rule, compiled: a counter space with a quota.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// The counter space.
+    pub id: LimitId,
+    /// The rule's name, for people.
+    pub rule: Arc<str>,
+    /// The limit's name within its rule, for people: tier and window, such as `free/1m`.
+    pub name: Arc<str>,
+    /// How much, in how long, counted how.
+    pub quota: Quota,
+    /// How far from the fleet's truth it may answer.
+    pub consistency: Consistency,
+    /// What it does while the store is lost.
+    pub on_store_loss: StoreLoss,
+    /// When its costs are sent.
+    pub pace: Pace,
+    /// Whether refused checks are charged too.
+    pub count_denied: bool,
+    /// Where its figures are kept.
+    pub series: Series,
+    /// Makes the keys of this counter space.
+    pub hasher: KeyHasher,
+}
+
+impl Limit {
+    /// A limit on `quota` in the counter space `id`, with everything else at its default.
+    pub fn new(id: LimitId, rule: &str, name: &str, quota: Quota, secret: &KeySecret) -> Limit {
+        let hasher = secret.hasher(id.as_str().as_bytes());
+        Limit {
+            id,
+            rule: rule.into(),
+            name: name.into(),
+            quota,
+            consistency: Consistency::default(),
+            on_store_loss: StoreLoss::default(),
+            pace: Pace::default(),
+            count_denied: false,
+            series: Series(0),
+            hasher,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Algorithm;
+
+    fn quota(amount: u64, secs: u64) -> Quota {
+        Quota::new(Algorithm::FixedWindow, amount, Nanos::from_secs(secs), None).unwrap()
+    }
+
+    #[test]
+    fn the_amount_is_not_part_of_the_counter_space_but_the_window_is() {
+        let id = |amount, secs| LimitId::new("orders", "free", &quota(amount, secs));
+        assert_eq!(id(100, 60), id(50, 60));
+        assert_ne!(id(100, 60), id(100, 3_600));
+    }
+
+    #[test]
+    fn no_choice_of_names_makes_two_limits_one() {
+        let a = LimitId::new("a/1:b", "c", &quota(1, 1));
+        let b = LimitId::new("a", "b/1:c", &quota(1, 1));
+        assert_ne!(a, b);
+    }
+}
