@@ -9,6 +9,7 @@ mod body;
 mod cell;
 mod fleet;
 mod ledger;
+mod marks;
 mod slot;
 
 use std::sync::Arc;
