@@ -6,6 +6,7 @@ mod check;
 mod cli;
 mod config;
 mod exit;
+mod secrets;
 mod serve;
 mod store_url;
 mod surroundings;

@@ -11,13 +11,13 @@ use super::config::{RuntimeDir, Surroundings};
 /// Reads the surroundings of this process.
 pub(super) fn of_this_process() -> Surroundings {
     let directory = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-    let runtime_dir = match (directory("RUNTIME_DIRECTORY"), directory("XDG_RUNTIME_DIR")) {
-        (Some(own), _) => PathBuf::from(own),
-        (None, Some(users)) if Path::new(&users).is_dir() => Path::new(&users).join("tidegate"),
-        (None, _) => PathBuf::from(format!(
-            "/tmp/tidegate-{}",
-            rustix::process::geteuid().as_raw()
-        )),
+    let runtime_dir = match directory("RUNTIME_DIRECTORY") {
+        Some(ours) => PathBuf::from(ours),
+        None => {
+            let parent = directory("XDG_RUNTIME_DIR").unwrap_or_else(|| "/tmp".into());
+            let user = rustix::process::geteuid().as_raw();
+            Path::new(&parent).join(format!("tidegate-{user}"))
+        }
     };
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();

@@ -113,9 +113,9 @@ pub enum Fault {
         /// Why.
         error: crate::units::KeySecretError,
     },
-    /// An admin token without a character in it.
-    #[error("{}: the admin token is empty", .0.display())]
-    EmptyToken(PathBuf),
+    /// An admin token that no header could carry.
+    #[error("{}: the admin token must be one word of printable ASCII", .0.display())]
+    Token(PathBuf),
     /// A rule that cannot be used.
     #[error("{0}")]
     Rule(String),

@@ -57,7 +57,7 @@ pub const KEYS: &[Key] = &[
         value: "DIR",
         default: &[],
         help: "Where `{runtime}` in addresses points to \
-               [default: $RUNTIME_DIRECTORY, else $XDG_RUNTIME_DIR/tidegate, else /tmp/tidegate-UID]",
+               [default: $RUNTIME_DIRECTORY, else ${XDG_RUNTIME_DIR:-/tmp}/tidegate-UID]",
         set: Set::One(|s, v| {
             s.runtime_dir = super::settings::RuntimeDir::Given(v.path()?);
             Ok(())
