@@ -1,1 +1,381 @@
-//! The counters.
+//! The cells: one for each (limit, key), sharded, aged when they are touched.
+//!
+//! A cell is reached through its [`Key`] alone. The map gives one caller at a time
+//! access to a cell, for some tens of nanoseconds, and no guard outlives a call. A
+//! cell with something to send enters the dirty queue once; [`crate::sync`] takes
+//! it from there.
+
+mod body;
+mod cell;
+mod fleet;
+mod ledger;
+mod slot;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam::queue::ArrayQueue;
+use dashmap::DashMap;
+
+use crate::algorithms::{Outcome, State, Verdict};
+use crate::units::{Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp};
+use cell::{Cell, Signal, Wish};
+
+pub use fleet::{Fleet, StoreHealth};
+pub use slot::{HashId, Slot, Space};
+
+/// What a node sends to the store for one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delta {
+    /// The cost admitted since the last delta: units for windows, nanoseconds of
+    /// drain time for buckets. Negative where an admission was undone.
+    pub cost: i64,
+    /// All that the cell has admitted here, with this delta.
+    pub upto: u64,
+}
+
+/// What the store says about one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What the fleet has used: units for windows, nanoseconds of drain time for buckets.
+    pub total: u64,
+    /// The [`Delta::upto`] of the delta that the total contains.
+    pub upto: u64,
+    /// The store's time.
+    pub at: Timestamp,
+}
+
+/// What [`Counters::take`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// What the limit says.
+    pub outcome: Outcome,
+    /// How long ago the store last told about the cell; `None` if it never has.
+    pub stale: Option<Nanos>,
+}
+
+/// How many maps the cells are spread over, so that the sweep can look at one at a
+/// time, and how many locks each of them has.
+const BANKS: usize = 64;
+const LOCKS_PER_BANK: usize = 4;
+/// Dirty cells that wait for the sync. If more wait, the sync looks at all cells.
+const DIRTY_CAPACITY: usize = 65_536;
+/// The shared cell for newcomers to a full table allows so many times the limit:
+/// it must stop a flood, and not the few honest callers among it.
+const OVERFLOW_FACTOR: u64 = 10;
+
+type Bank = DashMap<Key, Box<Cell>, MapHasher>;
+
+/// All cells of this node.
+#[derive(Debug)]
+pub struct Counters {
+    banks: Vec<Bank>,
+    cells: AtomicUsize,
+    max_cells: usize,
+    dirty: ArrayQueue<Key>,
+    /// A dirty cell found the queue full.
+    missed: AtomicBool,
+    fleet: Fleet,
+    overflow: DashMap<LimitId, Arc<Limit>>,
+    overflowed: AtomicU64,
+    expired: AtomicU64,
+    evicted: AtomicU64,
+}
+
+impl Counters {
+    /// An empty table for at most `max_cells` cells (at least one), counting for
+    /// this node alone or, where there is a store, for the `fleet`.
+    pub fn new(max_cells: usize, fleet: Fleet) -> Counters {
+        let bank = || DashMap::with_hasher_and_shard_amount(MapHasher::default(), LOCKS_PER_BANK);
+        Counters {
+            banks: (0..BANKS).map(|_| bank()).collect(),
+            cells: AtomicUsize::new(0),
+            max_cells: max_cells.max(1),
+            dirty: ArrayQueue::new(DIRTY_CAPACITY),
+            missed: AtomicBool::new(false),
+            fleet,
+            overflow: DashMap::new(),
+            overflowed: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+        }
+    }
+
+    /// What this node knows of the fleet.
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// Takes `cost` from the cell of `key`, which counts `limit`, under `quota`: the
+    /// limit's own, or a share of it. A cost of zero only looks.
+    pub fn take(
+        &self,
+        limit: &Arc<Limit>,
+        quota: &Quota,
+        key: Key,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Taken {
+        let fleet = self.fleet.has_store();
+        if let Some(mut cell) = self.bank(key).get_mut(&key) {
+            let touch = cell.take(limit, quota, cost, now, fleet);
+            drop(cell);
+            return self.settle(key, touch);
+        }
+        // A check that would leave nothing behind leaves no cell behind either.
+        let mut fresh = State::fresh(quota);
+        let outcome = fresh.take(quota, cost, now);
+        if cost.is_peek() || !matches!(outcome.verdict, Verdict::Admitted { .. }) {
+            return Taken {
+                outcome,
+                stale: None,
+            };
+        }
+        if self.cells.load(Ordering::Relaxed) >= self.max_cells {
+            return self.take_overflow(limit, quota, cost, now);
+        }
+        let mut created = false;
+        let mut cell = self.bank(key).entry(key).or_insert_with(|| {
+            created = true;
+            Box::new(Cell::new(limit))
+        });
+        let touch = cell.take(limit, quota, cost, now, fleet);
+        drop(cell);
+        if created {
+            self.cells.fetch_add(1, Ordering::Relaxed);
+        }
+        self.settle(key, touch)
+    }
+
+    /// Says what [`Counters::take`] would answer, and takes nothing.
+    pub fn probe(
+        &self,
+        limit: &Arc<Limit>,
+        quota: &Quota,
+        key: Key,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Taken {
+        match self.bank(key).get_mut(&key) {
+            Some(mut cell) => {
+                let touch = cell.probe(limit, quota, cost, now);
+                drop(cell);
+                self.settle(key, touch)
+            }
+            None => Taken {
+                outcome: State::fresh(quota).take(quota, cost, now),
+                stale: None,
+            },
+        }
+    }
+
+    /// Undoes a take of `cost` that was admitted at `taken_at`, in the window it was
+    /// admitted in or nowhere.
+    pub fn give_back(&self, key: Key, cost: Cost, taken_at: Timestamp, now: Timestamp) {
+        let signal = match self.bank(key).get_mut(&key) {
+            Some(mut cell) => cell.give_back(cost, taken_at, now),
+            None => return,
+        };
+        self.tell(key, signal);
+    }
+
+    /// The next cell that has something to send.
+    pub fn next_dirty(&self) -> Option<Key> {
+        self.dirty.pop()
+    }
+
+    /// How many cells wait to be looked at.
+    pub fn dirty(&self) -> usize {
+        self.dirty.len()
+    }
+
+    /// Whether cells have become dirty while the queue was full, so that all cells
+    /// must be looked at. Asking forgets it.
+    pub fn take_missed(&self) -> bool {
+        self.missed.swap(false, Ordering::Relaxed)
+    }
+
+    /// How soon the cell of `key` wants to be sent; `None` if it has nothing to send.
+    pub fn patience(&self, key: Key, now: Timestamp) -> Option<Nanos> {
+        match self.bank(key).get_mut(&key)?.examine(now) {
+            Wish::Nothing => None,
+            Wish::Within(patience) => Some(patience),
+        }
+    }
+
+    /// The slots that the cell of `key` has something to send to, or to ask of.
+    pub fn slots(&self, key: Key, now: Timestamp) -> Vec<Slot> {
+        self.bank(key)
+            .get_mut(&key)
+            .map_or_else(Vec::new, |mut cell| cell.slots(now))
+    }
+
+    /// Puts what the cell of `key` has pending for `slot` into a delta (zero if it
+    /// has nothing); `None` if the cell is gone or has left the slot behind. A cell
+    /// that has something pending for another slot is added to `rest`.
+    pub fn freeze(&self, key: Key, slot: Slot, rest: &mut Vec<Key>) -> Option<Delta> {
+        let mut cell = self.bank(key).get_mut(&key)?;
+        let delta = cell.freeze(slot);
+        if cell.is_queued() {
+            rest.push(key);
+        }
+        delta
+    }
+
+    /// Tells the cell of `key` what the store answered to its delta for `slot`.
+    pub fn absorb(&self, key: Key, slot: Slot, answer: Answer, now: Timestamp) {
+        if let Some(mut cell) = self.bank(key).get_mut(&key) {
+            cell.absorb(slot, answer, now);
+        }
+    }
+
+    /// Makes pending again all that this node has contributed to the hash `id`,
+    /// which the store has lost, and answers the cells concerned.
+    pub fn rewind(&self, id: HashId, partitions: Partitions, now: Timestamp) -> Vec<Key> {
+        let mut keys = Vec::new();
+        // Bank and partition are remainders of the same number, so where the one count
+        // divides the other, most banks hold none of a partition.
+        let divides = usize::from(partitions.get()).is_multiple_of(BANKS);
+        for (number, bank) in self.banks.iter().enumerate() {
+            if divides && usize::from(id.partition.get()) % BANKS != number {
+                continue;
+            }
+            let keyed = bank.iter().map(|entry| *entry.key());
+            keys.extend(keyed.filter(|key| key.partition(partitions) == id.partition));
+        }
+        keys.retain(|key| {
+            self.bank(*key)
+                .get_mut(key)
+                .is_some_and(|mut cell| cell.rewind(id.slot, now))
+        });
+        keys
+    }
+
+    /// Takes note that `delta`, pending again after a rewind, did reach the store.
+    pub fn credit(&self, key: Key, slot: Slot, delta: Delta) {
+        if let Some(mut cell) = self.bank(key).get_mut(&key) {
+            cell.credit(slot, delta);
+        }
+    }
+
+    /// All cells that have something to send, for when the dirty queue was too small,
+    /// and for the end.
+    pub fn queued(&self) -> Vec<Key> {
+        let queued = |bank: &Bank| -> Vec<Key> {
+            bank.iter()
+                .filter(|cell| cell.is_queued())
+                .map(|cell| *cell.key())
+                .collect()
+        };
+        self.banks.iter().flat_map(queued).collect()
+    }
+
+    /// Forgets the cells of one bank that equal a cell never seen, and answers how
+    /// many; `turn` says which bank. No lock is held for longer than it takes to
+    /// copy the keys, or to look at one cell.
+    pub fn sweep(&self, turn: usize, now: Timestamp) -> usize {
+        let Some(bank) = self.banks.get(turn % BANKS) else {
+            return 0;
+        };
+        let keys: Vec<Key> = bank.iter().map(|entry| *entry.key()).collect();
+        let forgotten = keys
+            .iter()
+            .filter(|key| {
+                bank.remove_if_mut(key, |_, cell| cell.is_forgettable(now))
+                    .is_some()
+            })
+            .count();
+        self.cells.fetch_sub(forgotten, Ordering::Relaxed);
+        self.evicted.fetch_add(forgotten as u64, Ordering::Relaxed);
+        forgotten
+    }
+
+    /// How many calls of [`Counters::sweep`] look at every cell once.
+    pub const fn sweeps_per_round(&self) -> usize {
+        BANKS
+    }
+
+    /// How many cells there are.
+    pub fn cells(&self) -> usize {
+        self.cells.load(Ordering::Relaxed)
+    }
+
+    /// Sums since the start, for the metrics.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            overflowed: self.overflowed.load(Ordering::Relaxed),
+            expired: self.expired.load(Ordering::Relaxed),
+            evicted: self.evicted.load(Ordering::Relaxed),
+        }
+    }
+
+    fn bank(&self, key: Key) -> &Bank {
+        &self.banks[key.spread(BANKS)]
+    }
+
+    fn settle(&self, key: Key, touch: cell::Touch) -> Taken {
+        if touch.expired > 0 {
+            self.expired.fetch_add(touch.expired, Ordering::Relaxed);
+        }
+        self.tell(key, touch.signal);
+        Taken {
+            outcome: touch.outcome,
+            stale: touch.stale,
+        }
+    }
+
+    fn tell(&self, key: Key, signal: Signal) {
+        if signal == Signal::Dirty && self.dirty.push(key).is_err() {
+            self.missed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Answers from the limit's shared cell, because the table is full. It counts on
+    /// this node alone.
+    #[cold]
+    fn take_overflow(
+        &self,
+        limit: &Arc<Limit>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Taken {
+        self.overflowed.fetch_add(1, Ordering::Relaxed);
+        let shared = match self.overflow.get(&limit.id) {
+            Some(shared) if shared.quota == quota.generous(OVERFLOW_FACTOR) => Arc::clone(&shared),
+            _ => {
+                let mut shared = Limit::clone(limit);
+                shared.quota = quota.generous(OVERFLOW_FACTOR);
+                shared.consistency = crate::units::Consistency::Local;
+                let shared = Arc::new(shared);
+                self.overflow.insert(limit.id.clone(), Arc::clone(&shared));
+                shared
+            }
+        };
+        let mut hasher = shared.hasher.clone();
+        hasher.component("shared overflow", None);
+        let key = hasher.key();
+        // One cell for each limit, beside the table's own.
+        let mut cell = self
+            .bank(key)
+            .entry(key)
+            .or_insert_with(|| Box::new(Cell::new(&shared)));
+        let touch = cell.take(&shared, &shared.quota, cost, now, false);
+        drop(cell);
+        self.settle(key, touch)
+    }
+}
+
+/// Sums since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Checks answered from a shared overflow cell.
+    pub overflowed: u64,
+    /// Cost that was never sent, because its window no longer matters.
+    pub expired: u64,
+    /// Cells forgotten by the sweep.
+    pub evicted: u64,
+}
+
+#[cfg(test)]
+mod tests;

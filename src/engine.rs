@@ -2,14 +2,18 @@
 //! the same request gets the same decision by any door.
 
 mod decision;
+mod per_call;
 mod request;
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::rules::RuleSet;
-use crate::units::Timestamp;
+use crate::algorithms::Verdict;
+use crate::counters::{Counters, StoreHealth, Taken};
+use crate::rules::{Applied, AppliedLimits, RuleSet};
+use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Quota, StoreLoss, Timestamp};
+use per_call::PerCall;
 
 pub use decision::{Decision, Described as DescribedLimit, Outcome};
 pub use request::{Request, Subject};
@@ -18,14 +22,31 @@ pub use request::{Request, Subject};
 #[derive(Debug)]
 pub struct Engine {
     rules: ArcSwap<RuleSet>,
+    counters: Arc<Counters>,
+    per_call: PerCall,
 }
 
 impl Engine {
+    /// An engine that judges by `rules` and counts in `counters`. `secret` is the one
+    /// that the rules were compiled with.
+    pub fn new(rules: RuleSet, counters: Arc<Counters>, secret: &KeySecret) -> Engine {
+        Engine {
+            rules: ArcSwap::from_pointee(rules),
+            counters,
+            per_call: PerCall::new(secret),
+        }
+    }
+
+    /// The cells that this engine counts in.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
     /// The rules as they are now. Take one snapshot for each request, or for a
     /// batch of requests that arrived together; do not keep it across a wait.
     pub fn snapshot(&self) -> Snapshot<'_> {
         Snapshot {
-            _engine: self,
+            engine: self,
             rules: self.rules.load(),
         }
     }
@@ -33,7 +54,7 @@ impl Engine {
 
 /// One immutable rule set, and the engine to decide with.
 pub struct Snapshot<'e> {
-    _engine: &'e Engine,
+    engine: &'e Engine,
     rules: Guard<Arc<RuleSet>>,
 }
 
@@ -44,12 +65,201 @@ impl Snapshot<'_> {
     }
 
     /// Decides `request` at `now`. Never waits.
-    pub fn decide(&self, _request: &Request<'_>, now: Timestamp) -> Decision<'_> {
+    pub fn decide(&self, request: &Request<'_>, now: Timestamp) -> Decision<'_> {
+        let mut applied = AppliedLimits::new();
+        match request.subject {
+            Subject::Throttle { key, quota } => {
+                let limit = self.engine.per_call.limit(quota);
+                let key = PerCall::key(&limit, key);
+                let judged = self.take(&Applied { limit: &limit, key }, request.cost, now);
+                return Decision {
+                    outcome: judged.outcome,
+                    limit: Some(describe(PerCall::NAMES, &limit, &judged)),
+                    stale: judged.stale,
+                    now,
+                };
+            }
+            Subject::Rule { rule, key, tier } => {
+                if self.rules.named(rule, key, tier, &mut applied).is_err() {
+                    return Decision {
+                        outcome: Outcome::UnknownRule,
+                        limit: None,
+                        stale: None,
+                        now,
+                    };
+                }
+            }
+            Subject::Described(described) => self.rules.matching(&described, &mut applied),
+        }
+        self.judge(&applied, request.cost, now)
+    }
+
+    /// All or nothing: takes from every cell, and gives back at the first refusal.
+    fn judge<'r>(&self, applied: &AppliedLimits<'r>, cost: Cost, now: Timestamp) -> Decision<'r> {
+        let mut chosen: Option<(usize, Judged)> = None;
+        let mut delay = Nanos::ZERO;
+        let mut refused = false;
+        for (index, one) in applied.iter().enumerate() {
+            // After a refusal the rest is only asked, to find the longest wait.
+            let judged = if refused {
+                self.probe(one, cost, now)
+            } else {
+                self.take(one, cost, now)
+            };
+            if !judged.outcome.is_allowed() && !refused {
+                refused = true;
+                for earlier in &applied[..index] {
+                    self.give_back(earlier, cost, now);
+                }
+                chosen = None;
+            }
+            if let Outcome::Allowed { delay: this } = judged.outcome {
+                delay = delay.max(this);
+            }
+            let better = match &chosen {
+                None => !refused || !judged.outcome.is_allowed(),
+                Some((_, best)) if refused => judged.weight() > best.weight(),
+                Some((_, best)) => judged.is_tighter_than(best),
+            };
+            if better {
+                chosen = Some((index, judged));
+            }
+        }
+        let Some((index, judged)) = chosen else {
+            return Decision {
+                outcome: Outcome::Unlimited,
+                limit: None,
+                stale: None,
+                now,
+            };
+        };
+        let limit = applied[index].limit;
+        let outcome = match judged.outcome {
+            Outcome::Allowed { .. } => Outcome::Allowed { delay },
+            other => other,
+        };
+        let silent = matches!(outcome, Outcome::Bypassed);
+        let names = (&*limit.rule, &*limit.name);
+        let described = (!silent).then(|| describe(names, limit, &judged));
         Decision {
-            outcome: Outcome::Unlimited,
-            limit: None,
-            stale: None,
+            outcome,
+            limit: described,
+            stale: judged.stale,
             now,
         }
     }
+
+    fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
+        self.ask(applied, |counters, quota| {
+            counters.take(applied.limit, quota, applied.key, cost, now)
+        })
+    }
+
+    fn probe(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
+        self.ask(applied, |counters, quota| {
+            counters.probe(applied.limit, quota, applied.key, cost, now)
+        })
+    }
+
+    fn give_back(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) {
+        if !cost.is_peek() {
+            self.engine.counters.give_back(applied.key, cost, now, now);
+        }
+    }
+
+    /// Asks the cell under the quota that the store's health leaves it.
+    fn ask(&self, applied: &Applied<'_>, ask: impl Fn(&Counters, &Quota) -> Taken) -> Judged {
+        let counters = &self.engine.counters;
+        let limit = applied.limit;
+        let quota = &limit.quota;
+        let lost = limit.consistency != Consistency::Local
+            && counters.fleet().health() == StoreHealth::Lost;
+        if !lost {
+            return Judged::new(ask(counters, quota));
+        }
+        match limit.on_store_loss {
+            StoreLoss::Local => Judged::new(ask(counters, quota)),
+            StoreLoss::Share => Judged::new(ask(counters, &quota.share(counters.fleet().nodes()))),
+            StoreLoss::Open => {
+                // Counted, so that the fleet hears of it when the store is back.
+                let judged = Judged::new(ask(counters, quota));
+                Judged {
+                    outcome: Outcome::Bypassed,
+                    ..judged
+                }
+            }
+            StoreLoss::Closed => Judged {
+                outcome: Outcome::Unavailable,
+                remaining: 0,
+                reset_after: Nanos::ZERO,
+                stale: None,
+            },
+        }
+    }
 }
+
+/// What one limit said.
+#[derive(Clone, Copy, Debug)]
+struct Judged {
+    outcome: Outcome,
+    remaining: u64,
+    reset_after: Nanos,
+    stale: Option<Nanos>,
+}
+
+impl Judged {
+    fn new(taken: Taken) -> Judged {
+        let outcome = match taken.outcome.verdict {
+            Verdict::Admitted { delay } => Outcome::Allowed { delay },
+            Verdict::Refused { retry_after } => Outcome::Refused { retry_after },
+            Verdict::Impossible => Outcome::Impossible,
+            Verdict::Banned => Outcome::Banned,
+        };
+        let (remaining, reset_after) = (taken.outcome.remaining, taken.outcome.reset_after);
+        Judged {
+            outcome,
+            remaining,
+            reset_after,
+            stale: taken.stale,
+        }
+    }
+
+    /// How long a refusal makes the caller wait: never is longer than any time, and
+    /// a lost store says nothing about the caller, so it comes before all.
+    fn weight(&self) -> (u8, Nanos) {
+        match self.outcome {
+            Outcome::Unavailable => (3, Nanos::MAX),
+            Outcome::Banned | Outcome::Impossible => (2, Nanos::MAX),
+            Outcome::Refused { retry_after } => (1, retry_after),
+            _ => (0, Nanos::ZERO),
+        }
+    }
+
+    /// Whether this admission leaves less than `other`; a bypassed limit leaves
+    /// everything.
+    fn is_tighter_than(&self, other: &Judged) -> bool {
+        match (self.outcome, other.outcome) {
+            (Outcome::Bypassed, _) => false,
+            (_, Outcome::Bypassed) => true,
+            _ => {
+                (self.remaining, std::cmp::Reverse(self.reset_after))
+                    < (other.remaining, std::cmp::Reverse(other.reset_after))
+            }
+        }
+    }
+}
+
+fn describe<'s>(names: (&'s str, &'s str), limit: &Limit, judged: &Judged) -> DescribedLimit<'s> {
+    DescribedLimit {
+        rule: names.0,
+        name: names.1,
+        series: limit.series,
+        limit: limit.quota.capacity(),
+        remaining: judged.remaining,
+        reset_after: judged.reset_after,
+        period: limit.quota.period(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

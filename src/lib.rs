@@ -20,6 +20,7 @@ pub mod clock;
 pub mod counters;
 pub mod engine;
 pub mod names;
+pub mod policy;
 pub mod protocol;
 pub mod rules;
 pub mod server;

@@ -1,11 +1,40 @@
 //! Rule files, compiled into one immutable [`RuleSet`].
+//!
+//! Files are YAML, TOML or JSON by one schema. Each is read into a tree of values
+//! that know their place, so that every fault of every file can be told at once,
+//! with line and column.
 
+mod duration;
+mod fault;
+mod identity;
+mod matcher;
+mod path;
+mod pattern;
+mod reader;
+mod schema;
+mod source;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::units::{Key, Limit};
+use crate::units::{Key, Limit, LimitId, Series};
+use identity::{Components, Identity, LazyAddress};
+use matcher::Matcher;
+use reader::{Report, Spot};
+use schema::{DEFAULT_TIER, RuleSpec, Schema};
+
+pub use duration::{DurationError, parse_duration};
+pub use fault::{At, Fault, Faults, Problem};
+pub use pattern::PatternError;
+pub use source::{Defaults, Format, Source};
 
 /// Name and value pairs that a caller stated, in its order; names in lower case.
 pub type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -32,9 +61,107 @@ pub struct Described<'a> {
 #[derive(Debug, Default)]
 pub struct RuleSet {
     limits: Vec<Arc<Limit>>,
+    rules: Vec<Rule>,
+    by_name: HashMap<String, usize, foldhash::fast::RandomState>,
+    matcher: Matcher,
+}
+
+/// A rule set, and what is doubtful about its files.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The rules.
+    pub rules: RuleSet,
+    /// What the operator may not have meant.
+    pub warnings: Vec<Fault>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    identity: Identity,
+    /// The limits of each tier as a range of all limits; sorted by the tier's name.
+    tiers: Vec<(Box<str>, Range<usize>)>,
+    /// The limits of callers whose tier is unknown.
+    fallback: Range<usize>,
 }
 
 impl RuleSet {
+    /// Compiles the files of one set, in their order. No files are an empty set.
+    ///
+    /// # Errors
+    /// [`Faults`]: all that is wrong in all files.
+    pub fn compile(sources: &[Source], defaults: &Defaults) -> Result<Compiled, Faults> {
+        let mut report = Report::default();
+        let mut schema = Schema {
+            defaults,
+            names: HashMap::new(),
+            said_rules: sources.is_empty(),
+        };
+        let mut specs = Vec::new();
+        for source in sources {
+            let file: Arc<str> = source.name.as_str().into();
+            let before = report.faults.len();
+            match tree::parse(&source.text, source.format) {
+                Ok(root) => specs.extend(schema.file(&file, &root, &mut report)),
+                Err(faults) => {
+                    for (at, problem) in faults {
+                        report.fault(&Spot::file(&file).moved(at), problem);
+                    }
+                }
+            }
+            report.faults[before..].sort_by_key(|fault| fault.at);
+        }
+        if let Some(first) = sources.first()
+            && !schema.said_rules
+            && report.faults.is_empty()
+        {
+            let file: Arc<str> = first.name.as_str().into();
+            report.fault(&Spot::file(&file), Problem::NothingAtAll);
+        }
+        if !report.faults.is_empty() {
+            return Err(Faults(report.faults));
+        }
+        let mut rules = RuleSet::default();
+        for spec in specs {
+            rules.add(spec, defaults);
+        }
+        Ok(Compiled {
+            rules,
+            warnings: report.warnings,
+        })
+    }
+
+    fn add(&mut self, spec: RuleSpec, defaults: &Defaults) {
+        let index = self.rules.len();
+        self.matcher.add(index, &spec.pattern, &spec.methods);
+        let mut tiers: Vec<(Box<str>, Range<usize>)> = Vec::with_capacity(spec.tiers.len());
+        for tier in spec.tiers {
+            let start = self.limits.len();
+            for limit in tier.limits {
+                let series = u32::try_from(self.limits.len() + 1).unwrap_or(u32::MAX);
+                let id = LimitId::new(&spec.name, &tier.name, &limit.quota);
+                let made = Limit::new(id, &spec.name, &limit.name, limit.quota, &defaults.secret);
+                self.limits.push(Arc::new(Limit {
+                    consistency: limit.consistency,
+                    on_store_loss: limit.on_store_loss,
+                    pace: limit.pace,
+                    count_denied: limit.count_denied,
+                    series: Series(series),
+                    ..made
+                }));
+            }
+            tiers.push((tier.name.into(), start..self.limits.len()));
+        }
+        let default = tiers.iter().find(|(name, _)| **name == *DEFAULT_TIER);
+        let fallback = default.or(tiers.first()).map(|(_, limits)| limits.clone());
+        tiers.sort_by(|a, b| a.0.cmp(&b.0));
+        self.by_name.insert(spec.name, index);
+        self.rules.push(Rule {
+            identity: spec.identity,
+            tiers,
+            fallback: fallback.unwrap_or_default(),
+        });
+    }
+
     /// Every limit, in the order of its [`Series`], which starts at 1 (0 belongs
     /// to the limits that no rule names).
     pub fn limits(&self) -> &[Arc<Limit>] {
@@ -43,21 +170,65 @@ impl RuleSet {
 
     /// Adds to `applied` the limits of all rules that match `request`, in the
     /// order of the rules.
-    pub fn matching<'r>(&'r self, _request: &Described<'_>, _applied: &mut AppliedLimits<'r>) {}
+    ///
+    /// The limits are those of the tier that the attribute `tier` names; a missing,
+    /// contradictory or unknown one stands for the tier `default`, or failing that
+    /// for the first tier of the rule. The client's address is `ip`, or failing that
+    /// `peer`; a rule's other sources of identity fall back to it.
+    pub fn matching<'r>(&'r self, request: &Described<'_>, applied: &mut AppliedLimits<'r>) {
+        let path = path::normalise(request.path);
+        let tier = identity::single(request.attributes, "tier");
+        let address = LazyAddress::default();
+        for index in self.matcher.find(request.method, &path) {
+            let rule = &self.rules[index];
+            let components = rule.identity.of(request, &address);
+            self.apply(rule, tier, &components, applied);
+        }
+    }
 
     /// Adds to `applied` the limits of the rule called `rule` for the caller `key`
     /// in `tier`.
+    ///
+    /// The key stands for the caller whatever the rule counts by; where that is one
+    /// source, the key and that source's value are the same caller.
     ///
     /// # Errors
     /// [`UnknownRule`] if there is none; `applied` is as before.
     pub fn named<'r>(
         &'r self,
-        _rule: &str,
-        _key: &[u8],
-        _tier: Option<&str>,
-        _applied: &mut AppliedLimits<'r>,
+        rule: &str,
+        key: &[u8],
+        tier: Option<&str>,
+        applied: &mut AppliedLimits<'r>,
     ) -> Result<(), UnknownRule> {
-        Err(UnknownRule)
+        let index = self.by_name.get(rule).ok_or(UnknownRule)?;
+        let tier = tier.map(str::trim);
+        self.apply(&self.rules[*index], tier, &identity::whole(key), applied);
+        Ok(())
+    }
+
+    fn apply<'r>(
+        &'r self,
+        rule: &Rule,
+        tier: Option<&str>,
+        components: &Components<'_>,
+        applied: &mut AppliedLimits<'r>,
+    ) {
+        let limits = &self.limits[rule.limits(tier)];
+        applied.extend(limits.iter().map(|limit| Applied {
+            limit,
+            key: identity::key(&limit.hasher, components),
+        }));
+    }
+}
+
+impl Rule {
+    fn limits(&self, tier: Option<&str>) -> Range<usize> {
+        tier.and_then(|tier| {
+            let at = self.tiers.binary_search_by(|(name, _)| (**name).cmp(tier));
+            Some(self.tiers[at.ok()?].1.clone())
+        })
+        .unwrap_or_else(|| self.fallback.clone())
     }
 }
 

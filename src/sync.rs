@@ -1,1 +1,36 @@
-//! The sync.
+//! The exchange with the store: deltas out, totals back. No check waits for it.
+//!
+//! [`core`] decides what to send and what the answers mean: events and the time go
+//! in, actions come out, and nothing in it touches a socket, so it can be
+//! simulated. Its unit is the [`lane`]: this node's way into one hash of the store,
+//! one [`batch`] after the other, each applied at most once. [`driver`] is the other
+//! half: the only user of the Redis client.
+
+pub mod batch;
+pub mod core;
+mod driver;
+mod error;
+mod lane;
+#[cfg(test)]
+mod model;
+mod observe;
+mod offset;
+mod wire;
+
+use crate::units::Timestamp;
+
+pub use core::Core;
+pub use driver::{Finished, Sync, SyncConfig};
+pub use error::{Failure, Remedy, SyncError};
+pub use lane::Fate;
+pub use offset::Offset;
+
+/// The time, twice: durations run on this machine's clock, which nothing steps;
+/// windows are read on the fleet's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// On this machine's own clock.
+    pub local: Timestamp,
+    /// On the clock that the fleet agrees on.
+    pub fleet: Timestamp,
+}

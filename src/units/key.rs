@@ -24,6 +24,14 @@ impl Key {
         (u128::from(self.0[0]) << 64 | u128::from(self.0[1])).to_be_bytes()
     }
 
+    /// A number below `count` (zero if `count` is zero) that spreads keys evenly: the
+    /// remainder of the same bits as [`Key::partition`], and of others than
+    /// [`MapHasher`] passes on.
+    pub fn spread(self, count: usize) -> usize {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        usize::try_from(self.0[1].checked_rem(count).unwrap_or(0)).unwrap_or(0)
+    }
+
     /// The partition that the key's cell lies in: the same on every node that
     /// agrees on the number of partitions and the secret.
     pub fn partition(self, of: Partitions) -> Partition {

@@ -84,6 +84,11 @@ impl Default for Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Series(pub u32);
 
+impl Series {
+    /// The series of the limits whose quota comes with each call, from no rule.
+    pub const PER_CALL: Series = Series(0);
+}
+
 /// One limit of one tier of one rule, compiled: a counter space with a quota.
 #[derive(Clone, Debug)]
 pub struct Limit {
@@ -122,9 +127,15 @@ impl Limit {
             on_store_loss: StoreLoss::default(),
             pace: Pace::default(),
             count_denied: false,
-            series: Series(0),
+            series: Series::PER_CALL,
             hasher,
         }
+    }
+
+    /// Whether the quota comes with each call, so that the state belongs to the key
+    /// and not to the quota.
+    pub fn is_per_call(&self) -> bool {
+        self.series == Series::PER_CALL
     }
 }
 

@@ -90,6 +90,14 @@ impl Quota {
     /// The longest period: ten years and a little.
     pub const MAX_PERIOD: Nanos = Nanos::from_secs(3_660 * 86_400);
 
+    /// A bucket that admits nothing.
+    pub const BAN: Quota = Quota {
+        algorithm: Algorithm::TokenBucket,
+        amount: 0,
+        period: Nanos::from_secs(1),
+        burst: 0,
+    };
+
     /// `amount` per `period`, counted by `algorithm`. `burst` is the capacity of
     /// a bucket and defaults to `amount`. An amount of 0 is a ban.
     ///
@@ -149,6 +157,33 @@ impl Quota {
     /// Whether nothing is ever admitted.
     pub const fn is_ban(&self) -> bool {
         self.amount == 0
+    }
+
+    /// The part of this quota that one of `nodes` nodes may admit by itself: the
+    /// amount and the burst divided and rounded up, so that it is never nothing.
+    pub fn share(&self, nodes: u32) -> Quota {
+        let nodes = u64::from(nodes.max(1));
+        let (amount, burst) = (self.amount.div_ceil(nodes), self.burst.div_ceil(nodes));
+        Quota {
+            amount,
+            burst,
+            ..*self
+        }
+    }
+
+    /// This quota `factor` times over, as far as it can be computed with.
+    pub fn generous(&self, factor: u64) -> Quota {
+        let most = if self.algorithm == Algorithm::SlidingLog {
+            MAX_LOG_AMOUNT
+        } else {
+            u64::MAX
+        };
+        let times = |value: u64| value.saturating_mul(factor).min(most).max(value);
+        Quota {
+            amount: times(self.amount),
+            burst: times(self.burst),
+            ..*self
+        }
     }
 
     /// How long a full bucket takes to drain (capacity · period / amount, rounded

@@ -1,0 +1,225 @@
+use super::Delta;
+use super::ledger::{Account, BucketLedger, LogAccount, WindowLedger};
+use super::slot::{Slot, Space};
+use crate::algorithms::{BucketState, LogState, Outcome, State, WindowState};
+use crate::units::{Cost, Nanos, Quota, Timestamp, WindowId};
+
+/// A limit's state for one key, with the ledger of what this node has put into it.
+#[derive(Debug)]
+pub(super) enum Body {
+    Window {
+        state: WindowState,
+        ledger: WindowLedger,
+    },
+    Bucket {
+        state: BucketState,
+        ledger: BucketLedger,
+    },
+    Log(Box<Log>),
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) state: LogState,
+    pub(super) accounts: Vec<LogAccount>,
+}
+
+impl Body {
+    pub(super) fn fresh(quota: &Quota) -> Body {
+        match State::fresh(quota) {
+            State::Window(state) => Body::Window {
+                state,
+                ledger: WindowLedger::default(),
+            },
+            State::Bucket(state) => Body::Bucket {
+                state,
+                ledger: BucketLedger::default(),
+            },
+            State::Log(state) => Body::Log(Box::new(Log {
+                state: *state,
+                accounts: Vec::new(),
+            })),
+        }
+    }
+
+    pub(super) fn take(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
+        if quota.is_ban() {
+            return Outcome::BANNED;
+        }
+        match self {
+            Body::Window { state, .. } => state.take(quota, cost, now),
+            Body::Bucket { state, .. } => state.take(quota, cost, now),
+            Body::Log(log) => log.state.take(quota, cost, now),
+        }
+    }
+
+    pub(super) fn charge(&mut self, quota: &Quota, cost: Cost, now: Timestamp) {
+        match self {
+            Body::Window { state, .. } => state.charge(quota, cost, now),
+            Body::Bucket { state, .. } => state.charge(quota, cost, now),
+            Body::Log(log) => log.state.charge(quota, cost, now),
+        }
+    }
+
+    /// Notes an admission in the ledger.
+    pub(super) fn record(&mut self, quota: &Quota, cost: Cost, now: Timestamp) {
+        match self {
+            Body::Window { ledger, .. } => ledger.current.admit(cost),
+            Body::Bucket { ledger, .. } => {
+                ledger.account.admit(cost);
+                ledger.own_debt = ledger.own_debt.plus(BucketState::cost_as_time(quota, cost));
+            }
+            Body::Log(log) => log
+                .account(Space::of(quota).window(now))
+                .account
+                .admit(cost),
+        }
+    }
+
+    pub(super) fn give_back(
+        &mut self,
+        quota: &Quota,
+        cost: Cost,
+        taken_at: Timestamp,
+        now: Timestamp,
+    ) {
+        match self {
+            Body::Window { state, ledger } => {
+                let taken_at = state.moment(quota, taken_at);
+                state.give_back(quota, cost, taken_at);
+                let taken_in = taken_at.window(quota.period());
+                if taken_in == state.id() {
+                    ledger.current.give_back(cost);
+                } else if taken_in == state.id().previous() {
+                    ledger.previous.give_back(cost);
+                }
+            }
+            Body::Bucket { state, ledger } => {
+                state.give_back(quota, cost, taken_at, now);
+                ledger.account.give_back(cost);
+                ledger.own_debt = ledger
+                    .own_debt
+                    .minus(BucketState::cost_as_time(quota, cost));
+            }
+            Body::Log(log) => {
+                log.state.give_back(cost, log.state.moment(quota, taken_at));
+                log.account(Space::of(quota).window(taken_at))
+                    .account
+                    .give_back(cost);
+            }
+        }
+    }
+
+    pub(super) fn is_fresh(&self, quota: &Quota, now: Timestamp) -> bool {
+        match self {
+            Body::Window { state, .. } => state.is_fresh(quota, now),
+            Body::Bucket { state, .. } => state.is_fresh(quota, now),
+            Body::Log(log) => log.state.is_fresh(quota, now),
+        }
+    }
+
+    pub(super) fn remaining(&mut self, quota: &Quota, now: Timestamp) -> u64 {
+        self.take(quota, Cost::ZERO, now).remaining
+    }
+
+    /// Puts what is pending for `slot` into a delta.
+    pub(super) fn freeze(&mut self, quota: &Quota, slot: Slot) -> Option<Delta> {
+        if let Body::Bucket { ledger, .. } = self {
+            // The store keeps debts as the time they take to drain.
+            let pending = ledger.account.freeze();
+            let time = BucketState::cost_as_time(quota, Cost::new(pending.unsigned_abs()));
+            let time = i64::try_from(time.get()).unwrap_or(i64::MAX);
+            let cost = if pending < 0 { -time } else { time };
+            return Some(Delta {
+                cost,
+                upto: ledger.account.own(),
+            });
+        }
+        let account = self.account(slot.window)?;
+        Some(Delta {
+            cost: account.freeze(),
+            upto: account.own(),
+        })
+    }
+
+    /// The account of `window`, where costs are counted by windows.
+    pub(super) fn account(&mut self, window: WindowId) -> Option<&mut Account> {
+        match self {
+            Body::Window { state, ledger } => {
+                let (current, previous) = (state.id(), state.id().previous());
+                match window {
+                    _ if window == current => Some(&mut ledger.current),
+                    _ if window == previous => Some(&mut ledger.previous),
+                    _ => None,
+                }
+            }
+            Body::Log(log) => Some(&mut log.account(window).account),
+            Body::Bucket { .. } => None,
+        }
+    }
+
+    /// The cost that waits to be sent, whatever its sign.
+    pub(super) fn pending(&self) -> u64 {
+        match self {
+            Body::Window { ledger, .. } => {
+                let (current, previous) = (ledger.current.pending(), ledger.previous.pending());
+                current
+                    .unsigned_abs()
+                    .saturating_add(previous.unsigned_abs())
+            }
+            Body::Bucket { ledger, .. } => ledger.account.pending().unsigned_abs(),
+            Body::Log(log) => log.accounts.iter().fold(0, |sum: u64, a| {
+                sum.saturating_add(a.account.pending().unsigned_abs())
+            }),
+        }
+    }
+}
+
+impl Log {
+    pub(super) fn account(&mut self, window: WindowId) -> &mut LogAccount {
+        let at = self
+            .accounts
+            .iter()
+            .position(|account| account.window == window);
+        let at = at.unwrap_or_else(|| {
+            self.accounts.push(LogAccount {
+                window,
+                ..LogAccount::default()
+            });
+            self.accounts.len() - 1
+        });
+        &mut self.accounts[at]
+    }
+
+    /// Drops the accounts of parts that have left the window.
+    pub(super) fn turn(&mut self, space: Space, now: Timestamp) -> u64 {
+        let mut expired: u64 = 0;
+        self.accounts.retain(|account| {
+            let matters = Slot {
+                space,
+                window: account.window,
+            }
+            .matters(now);
+            if !matters {
+                expired = expired.saturating_add(account.account.pending().unsigned_abs());
+            }
+            matters
+        });
+        expired
+    }
+}
+
+impl BucketLedger {
+    /// Drains this node's own part of the debt. Called before the state moves from
+    /// `at` to `now`.
+    pub(super) fn age(&mut self, at: Timestamp, now: Timestamp) {
+        self.own_debt = self.own_debt.minus(now.since(at));
+    }
+}
+
+/// The tokens that drain in `time`, rounded down.
+pub(super) fn time_as_cost(quota: &Quota, time: Nanos) -> u64 {
+    let tokens =
+        u128::from(time.get()) * u128::from(quota.amount()) / u128::from(quota.period().get());
+    u64::try_from(tokens).unwrap_or(u64::MAX)
+}

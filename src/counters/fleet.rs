@@ -1,0 +1,70 @@
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+/// What this node knows of the store and of the nodes that share it: written by the
+/// sync, read by every decision.
+#[derive(Debug)]
+pub struct Fleet {
+    health: AtomicU8,
+    nodes: AtomicU32,
+}
+
+/// Whether the store can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreHealth {
+    /// There is none: this node counts alone.
+    Absent,
+    /// It answers, or it has not yet been tried.
+    Up,
+    /// It does not answer.
+    Lost,
+}
+
+impl Fleet {
+    /// A node that counts alone.
+    pub const fn alone() -> Fleet {
+        Fleet {
+            health: AtomicU8::new(0),
+            nodes: AtomicU32::new(1),
+        }
+    }
+
+    /// A node with a store, which is taken to be up until it is found lost.
+    pub const fn with_store() -> Fleet {
+        Fleet {
+            health: AtomicU8::new(1),
+            nodes: AtomicU32::new(1),
+        }
+    }
+
+    /// Whether the store can be reached.
+    pub fn health(&self) -> StoreHealth {
+        match self.health.load(Ordering::Relaxed) {
+            0 => StoreHealth::Absent,
+            1 => StoreHealth::Up,
+            _ => StoreHealth::Lost,
+        }
+    }
+
+    /// Whether there is a store at all.
+    pub fn has_store(&self) -> bool {
+        self.health.load(Ordering::Relaxed) != 0
+    }
+
+    /// The store was found up or lost. A node without a store stays alone.
+    pub fn set_health(&self, health: StoreHealth) {
+        if self.has_store() && health != StoreHealth::Absent {
+            let value = if health == StoreHealth::Up { 1 } else { 2 };
+            self.health.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// How many nodes are alive, this one among them.
+    pub fn nodes(&self) -> u32 {
+        self.nodes.load(Ordering::Relaxed).max(1)
+    }
+
+    /// The store counted `nodes` live nodes.
+    pub fn set_nodes(&self, nodes: u32) {
+        self.nodes.store(nodes.max(1), Ordering::Relaxed);
+    }
+}

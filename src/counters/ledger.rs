@@ -1,0 +1,180 @@
+//! What this node itself has contributed to the fleet's counts.
+//!
+//! Every account holds two sums that only the cell's own admissions move: `own`,
+//! all that was admitted here, and `sent`, the value of `own` when the cell was
+//! last put into a batch. What is pending is the difference. An answer of the
+//! store to a batch says what the fleet had used with `own` as of that batch in
+//! it; the view is that total plus whatever `own` has moved since. So nothing
+//! needs to remember what is in flight, and a lost hash is refilled by setting
+//! `sent` to zero.
+
+use crate::units::{Cost, Nanos, WindowId};
+
+/// The sums of one window (or of one bucket, which has no window).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Account {
+    own: u64,
+    sent: u64,
+}
+
+impl Account {
+    pub(super) fn admit(&mut self, cost: Cost) {
+        self.own = self.own.saturating_add(cost.get());
+    }
+
+    /// Undoes an admission. If it was sent already, the next delta is negative.
+    pub(super) fn give_back(&mut self, cost: Cost) {
+        self.own = self.own.saturating_sub(cost.get());
+    }
+
+    pub(super) fn own(self) -> u64 {
+        self.own
+    }
+
+    /// What the store has not been told yet; negative after a give-back.
+    pub(super) fn pending(self) -> i64 {
+        difference(self.own, self.sent)
+    }
+
+    /// Marks everything as sent and answers what was pending.
+    pub(super) fn freeze(&mut self) -> i64 {
+        let pending = self.pending();
+        self.sent = self.own;
+        pending
+    }
+
+    /// Makes the last `part` of everything admitted here pending again.
+    pub(super) fn rewind(&mut self, part: u64) {
+        self.sent = self.own.saturating_sub(part);
+    }
+
+    /// Takes note that `delta`, pending again after a rewind, did arrive.
+    pub(super) fn credit(&mut self, delta: i64) {
+        self.sent = self.sent.saturating_add_signed(delta);
+    }
+
+    /// The fleet's use, from the store's `total` that contains `own` as it was at
+    /// `upto`.
+    pub(super) fn view(self, total: u64, upto: u64) -> u64 {
+        total.saturating_add_signed(difference(self.own, upto))
+    }
+}
+
+fn difference(a: u64, b: u64) -> i64 {
+    i64::try_from(i128::from(a) - i128::from(b)).unwrap_or(if a > b { i64::MAX } else { i64::MIN })
+}
+
+/// The accounts of a counter with windows: the present one and the one before,
+/// whose last costs may still be unsent, and which a sliding window still reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WindowLedger {
+    pub(super) current: Account,
+    pub(super) previous: Account,
+}
+
+impl WindowLedger {
+    /// Follows the state's step from window `from` to window `to`. What was still
+    /// unsent two windows ago no longer matters to anybody: answers how much that
+    /// was. A step back takes the present counts along, as the state does.
+    pub(super) fn turn(&mut self, from: WindowId, to: WindowId) -> u64 {
+        let lost = |account: Account| account.pending().unsigned_abs();
+        if to == from {
+            return 0;
+        }
+        let lost = if to == from.next() {
+            let lost = lost(self.previous);
+            self.previous = self.current;
+            lost
+        } else if to < from {
+            self.previous = Account::default();
+            return 0;
+        } else {
+            let lost = lost(self.previous).saturating_add(lost(self.current));
+            self.previous = Account::default();
+            lost
+        };
+        self.current = Account::default();
+        lost
+    }
+}
+
+/// The account of a bucket, and this node's own part of its debt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BucketLedger {
+    pub(super) account: Account,
+    /// The time that this node's own admissions alone would take to drain: never
+    /// more than its part of the fleet's debt, so it may be re-added after a loss.
+    pub(super) own_debt: Nanos,
+}
+
+/// The account of one fine sub-window of a sliding log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LogAccount {
+    pub(super) window: WindowId,
+    pub(super) account: Account,
+    /// What the others are known to have used in it.
+    pub(super) others: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admitted(costs: &[u64]) -> Account {
+        let mut account = Account::default();
+        for cost in costs {
+            account.admit(Cost::new(*cost));
+        }
+        account
+    }
+
+    #[test]
+    fn what_was_frozen_is_no_longer_pending() {
+        let mut account = admitted(&[3, 4]);
+        assert_eq!(account.freeze(), 7);
+        assert_eq!(account.pending(), 0);
+        account.admit(Cost::new(2));
+        assert_eq!(account.freeze(), 2);
+    }
+
+    #[test]
+    fn the_view_is_the_total_plus_what_came_since_the_batch() {
+        let mut account = admitted(&[5]);
+        account.freeze();
+        let upto = account.own();
+        account.admit(Cost::new(3));
+        assert_eq!(account.view(100, upto), 103);
+        account.give_back(Cost::new(4));
+        assert_eq!(account.view(100, upto), 99);
+    }
+
+    #[test]
+    fn a_give_back_after_sending_is_sent_as_a_negative_delta() {
+        let mut account = admitted(&[5]);
+        account.freeze();
+        account.give_back(Cost::new(2));
+        assert_eq!(account.freeze(), -2);
+    }
+
+    #[test]
+    fn a_rewound_account_sends_everything_again_but_what_is_credited() {
+        let mut account = admitted(&[5, 6]);
+        account.freeze();
+        account.rewind(account.own());
+        account.credit(5);
+        assert_eq!(account.freeze(), 6);
+    }
+
+    #[test]
+    fn a_turn_keeps_the_window_before_and_counts_what_is_given_up() {
+        let mut ledger = WindowLedger {
+            current: admitted(&[5]),
+            previous: admitted(&[2]),
+        };
+        assert_eq!(ledger.turn(WindowId::new(7), WindowId::new(8)), 2);
+        assert_eq!((ledger.previous.own(), ledger.current.own()), (5, 0));
+        ledger.current.admit(Cost::ONE);
+        assert_eq!(ledger.turn(WindowId::new(8), WindowId::new(10)), 6);
+        assert_eq!(ledger, WindowLedger::default());
+    }
+}

@@ -1,0 +1,187 @@
+use std::fmt;
+
+use crate::units::{Algorithm, Nanos, Partition, Quota, Timestamp, WindowId};
+
+/// A kind of hash in the store: how long the stretch of time is that one such hash
+/// counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// Counts of windows, `length` each; read until `kept` more windows have passed.
+    Windows {
+        /// The window's length.
+        length: Nanos,
+        /// How many windows later its counts are still read.
+        kept: u8,
+    },
+    /// Debts of buckets. Time is cut into slices of 2^`exponent` nanoseconds, each
+    /// at least as long as the longest debt in it takes to drain.
+    Buckets {
+        /// The binary logarithm of the slice's length in nanoseconds.
+        exponent: u8,
+    },
+}
+
+/// A sliding log's use by other nodes is counted in so many parts of its window,
+const LOG_PARTS: u64 = 16;
+/// each at least this long.
+const MIN_LOG_PART: Nanos = Nanos::from_millis(10);
+/// The shortest slice of buckets: 2^36 ns, 69 s. Most quotas drain sooner, so
+/// changing one for another keeps its key in the same hashes.
+const MIN_EXPONENT: u8 = 36;
+/// How much longer than its meaning a hash is kept, for batches that come late.
+const GRACE: Nanos = Nanos::from_secs(5);
+
+impl Space {
+    /// The kind of hash that counts limits of this quota.
+    pub fn of(quota: &Quota) -> Space {
+        match quota.algorithm() {
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => Space::Windows {
+                length: quota.period(),
+                kept: 1,
+            },
+            Algorithm::SlidingLog => {
+                let period = quota.period().get();
+                let length = period.div_ceil(LOG_PARTS).max(MIN_LOG_PART.get());
+                let kept = u8::try_from(period.div_ceil(length)).unwrap_or(u8::MAX);
+                Space::Windows {
+                    length: Nanos::new(length),
+                    kept,
+                }
+            }
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                let exponent = quota.drain_time().get().max(1).ilog2() + 1;
+                let exponent = u8::try_from(exponent.min(63)).unwrap_or(63);
+                Space::Buckets {
+                    exponent: exponent.max(MIN_EXPONENT),
+                }
+            }
+        }
+    }
+
+    /// The length of one window or slice.
+    pub const fn length(self) -> Nanos {
+        match self {
+            Space::Windows { length, .. } => length,
+            Space::Buckets { exponent } => Nanos::new(1 << exponent),
+        }
+    }
+
+    /// The window or slice that `now` lies in.
+    pub const fn window(self, now: Timestamp) -> WindowId {
+        now.window(self.length())
+    }
+
+    const fn kept(self) -> u64 {
+        match self {
+            Space::Windows { kept, .. } => kept as u64,
+            Space::Buckets { .. } => 1,
+        }
+    }
+}
+
+/// The form in the name of the store's hash: `60s`, `3750ms+16` or `slice36`.
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Space::Windows { length, kept: 1 } => write!(f, "{length}"),
+            Space::Windows { length, kept } => write!(f, "{length}+{kept}"),
+            Space::Buckets { exponent } => write!(f, "slice{exponent}"),
+        }
+    }
+}
+
+/// One window of one [`Space`]: what a cost is tagged with when it is admitted. A
+/// late cost lands in its own slot or nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot {
+    /// The kind of hash.
+    pub space: Space,
+    /// The window, absolute.
+    pub window: WindowId,
+}
+
+impl Slot {
+    /// How long after its creation the slot's hash may be forgotten: it is created
+    /// in the slot at the earliest.
+    pub const fn time_to_live(self) -> Nanos {
+        self.space.length().times(1 + self.space.kept()).plus(GRACE)
+    }
+
+    /// Whether the slot's counts can still matter to a decision, or to a batch on
+    /// its way: a little shorter than the hash lives.
+    pub fn matters(self, now: Timestamp) -> bool {
+        let life = self.time_to_live().minus(Nanos::from_secs(1));
+        now < self.window.start(self.space.length()).after(life)
+    }
+
+    /// The slot after this one.
+    pub const fn next(self) -> Slot {
+        Slot {
+            space: self.space,
+            window: self.window.next(),
+        }
+    }
+
+    /// The slot before this one.
+    pub const fn previous(self) -> Slot {
+        Slot {
+            space: self.space,
+            window: self.window.previous(),
+        }
+    }
+}
+
+/// One hash in the store: one slot's cells of one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HashId {
+    /// The partition.
+    pub partition: Partition,
+    /// The slot.
+    pub slot: Slot,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(algorithm: Algorithm, amount: u64, period: Nanos) -> Space {
+        Space::of(&Quota::new(algorithm, amount, period, None).unwrap())
+    }
+
+    #[test]
+    fn the_amount_of_a_window_does_not_move_its_hash() {
+        let minute = Nanos::from_secs(60);
+        assert_eq!(
+            space(Algorithm::FixedWindow, 10, minute),
+            space(Algorithm::FixedWindow, 99, minute)
+        );
+        assert_eq!(space(Algorithm::FixedWindow, 10, minute).to_string(), "1m");
+        assert_eq!(
+            space(Algorithm::SlidingLog, 10, minute).to_string(),
+            "3s750ms+16"
+        );
+    }
+
+    #[test]
+    fn a_slice_is_at_least_as_long_as_the_bucket_takes_to_drain() {
+        for (amount, period) in [
+            (1, Nanos::from_millis(1)),
+            (3, Nanos::from_secs(1_000)),
+            (1, Quota::MAX_PERIOD),
+        ] {
+            let quota = Quota::new(Algorithm::TokenBucket, amount, period, Some(7)).unwrap();
+            assert!(Space::of(&quota).length() >= quota.drain_time());
+        }
+    }
+
+    #[test]
+    fn a_window_matters_until_the_windows_that_read_it_have_passed() {
+        let slot = Slot {
+            space: space(Algorithm::SlidingWindow, 1, Nanos::from_secs(60)),
+            window: WindowId::new(10),
+        };
+        assert!(slot.matters(Timestamp::from_nanos(719_000_000_000)));
+        assert!(!slot.matters(Timestamp::from_nanos(725_000_000_000)));
+        assert!(slot.time_to_live() >= Nanos::from_secs(120));
+    }
+}

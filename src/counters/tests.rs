@@ -1,0 +1,400 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::units::{Algorithm, Consistency, KeySecret, Pace, Partition};
+
+const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000_000);
+
+fn limit(algorithm: Algorithm, amount: u64, period: Nanos) -> Arc<Limit> {
+    let quota = Quota::new(algorithm, amount, period, None).unwrap();
+    let id = LimitId::new("rule", "default", &quota);
+    let mut limit = Limit::new(id, "rule", "default/1m", quota, &KeySecret::public());
+    limit.series = crate::units::Series(1);
+    Arc::new(limit)
+}
+
+fn key(limit: &Limit, identity: u64) -> Key {
+    let mut hasher = limit.hasher.clone();
+    hasher.component("key", Some(&identity.to_be_bytes()));
+    hasher.key()
+}
+
+fn take(
+    counters: &Counters,
+    limit: &Arc<Limit>,
+    identity: u64,
+    cost: u64,
+    now: Timestamp,
+) -> Taken {
+    counters.take(
+        limit,
+        &limit.quota,
+        key(limit, identity),
+        Cost::new(cost),
+        now,
+    )
+}
+
+fn admitted(taken: Taken) -> bool {
+    matches!(taken.outcome.verdict, Verdict::Admitted { .. })
+}
+
+const MINUTE: Nanos = Nanos::from_secs(60);
+
+#[test]
+fn every_algorithm_admits_exactly_its_amount_under_concurrency() {
+    for algorithm in Algorithm::ALL {
+        let counters = Counters::new(1_000, Fleet::alone());
+        let limit = limit(algorithm, 50, Nanos::from_secs(3_600));
+        let hits = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..63 {
+                        if admitted(take(&counters, &limit, 1, 1, START)) {
+                            hits.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(hits.into_inner(), 50, "{}", algorithm.name());
+    }
+}
+
+#[test]
+fn a_peek_or_a_refusal_leaves_no_cell_behind() {
+    let counters = Counters::new(10, Fleet::alone());
+    let limit = limit(Algorithm::FixedWindow, 5, MINUTE);
+    assert_eq!(take(&counters, &limit, 1, 0, START).outcome.remaining, 5);
+    assert_eq!(
+        take(&counters, &limit, 1, 6, START).outcome.verdict,
+        Verdict::Impossible
+    );
+    assert_eq!(counters.cells(), 0);
+}
+
+#[test]
+fn a_full_table_answers_newcomers_from_one_generous_shared_cell() {
+    let counters = Counters::new(3, Fleet::alone());
+    let limit = limit(Algorithm::FixedWindow, 2, MINUTE);
+    for identity in 0..3 {
+        assert!(admitted(take(&counters, &limit, identity, 1, START)));
+    }
+    let newcomers = (100..200).filter(|id| admitted(take(&counters, &limit, *id, 1, START)));
+    assert_eq!(
+        newcomers.count(),
+        20,
+        "ten times the limit for all newcomers together"
+    );
+    assert_eq!(counters.cells(), 3);
+    assert_eq!(counters.totals().overflowed, 100);
+    // Those who were there before keep their own count.
+    assert_eq!(take(&counters, &limit, 0, 1, START).outcome.remaining, 0);
+    assert!(!admitted(take(&counters, &limit, 0, 1, START)));
+}
+
+#[test]
+fn the_sweep_forgets_only_cells_that_equal_a_cell_never_seen() {
+    let counters = Counters::new(1_000, Fleet::alone());
+    let windows = limit(Algorithm::SlidingWindow, 5, MINUTE);
+    let buckets = limit(Algorithm::TokenBucket, 5, MINUTE);
+    for identity in 0..100 {
+        take(&counters, &windows, identity, 1, START);
+        take(&counters, &buckets, identity, 1, START);
+    }
+    let sweep = |now| {
+        (0..counters.sweeps_per_round())
+            .map(|t| counters.sweep(t, now))
+            .sum::<usize>()
+    };
+    assert_eq!(sweep(START), 0);
+    // One token of five is back after 12 s; a sliding window still weighs its past.
+    assert_eq!(sweep(START.after(Nanos::from_secs(12))), 100);
+    assert_eq!(counters.cells(), 100);
+    assert_eq!(sweep(START.after(Nanos::from_secs(180))), 100);
+    assert_eq!((counters.cells(), counters.totals().evicted), (0, 200));
+}
+
+#[test]
+fn a_clock_that_jumped_ahead_leaves_no_cell_that_is_never_forgotten() {
+    let counters = Counters::new(10, Fleet::alone());
+    let limit = limit(Algorithm::TokenBucket, 5, MINUTE);
+    take(
+        &counters,
+        &limit,
+        1,
+        5,
+        START.after(Nanos::from_secs(86_400 * 400)),
+    );
+    let sweep = |now| {
+        (0..counters.sweeps_per_round())
+            .map(|t| counters.sweep(t, now))
+            .sum::<usize>()
+    };
+    sweep(START);
+    assert_eq!(sweep(START.after(Nanos::from_secs(61))), 1);
+}
+
+#[test]
+fn a_cell_enters_the_dirty_queue_once_until_it_is_frozen() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let limit = limit(Algorithm::FixedWindow, 1_000, MINUTE);
+    for _ in 0..5 {
+        take(&counters, &limit, 1, 1, START);
+    }
+    assert_eq!(counters.dirty(), 1);
+    let key = counters.next_dirty().unwrap();
+    assert_eq!(
+        counters.patience(key, START),
+        Some(Pace::default().min_interval),
+        "never heard of"
+    );
+    let slots = counters.slots(key, START);
+    assert_eq!(slots.len(), 1);
+    let mut rest = Vec::new();
+    let delta = counters.freeze(key, slots[0], &mut rest).unwrap();
+    assert_eq!((delta, rest.len()), (Delta { cost: 5, upto: 5 }, 0));
+    let answer = Answer {
+        total: 105,
+        upto: 5,
+        at: START,
+    };
+    counters.absorb(key, slots[0], answer, START);
+    let taken = take(&counters, &limit, 1, 1, START);
+    assert_eq!(taken.outcome.remaining, 894);
+    assert_eq!(taken.stale, Some(Nanos::ZERO));
+    assert_eq!(counters.next_dirty(), Some(key));
+    assert_eq!(
+        counters.patience(key, START),
+        Some(Pace::default().interval)
+    );
+}
+
+#[test]
+fn a_cell_near_its_limit_asks_to_be_sent_sooner() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
+    take(&counters, &limit, 1, 1, START);
+    let key = counters.next_dirty().unwrap();
+    let slot = counters.slots(key, START)[0];
+    counters.freeze(key, slot, &mut Vec::new());
+    counters.absorb(
+        key,
+        slot,
+        Answer {
+            total: 50,
+            upto: 1,
+            at: START,
+        },
+        START,
+    );
+    take(&counters, &limit, 1, 1, START);
+    assert_eq!(
+        (counters.next_dirty(), counters.next_dirty()),
+        (Some(key), None)
+    );
+    // With 43 left, 6 unsent are an eighth.
+    take(&counters, &limit, 1, 5, START);
+    assert_eq!(counters.next_dirty(), Some(key));
+    assert_eq!(
+        counters.patience(key, START),
+        Some(Pace::default().min_interval)
+    );
+}
+
+#[test]
+fn a_total_of_the_fleet_refuses_here_what_others_have_used() {
+    for algorithm in Algorithm::ALL {
+        let counters = Counters::new(10, Fleet::with_store());
+        let limit = limit(algorithm, 100, MINUTE);
+        take(&counters, &limit, 1, 1, START);
+        let key = counters.next_dirty().unwrap();
+        let slots = counters.slots(key, START);
+        let slot = slots[0];
+        let delta = counters.freeze(key, slot, &mut Vec::new()).unwrap();
+        // 99 used by others: a count, or the time that 100 of 100 a minute take to drain.
+        let total = if algorithm.is_bucket() {
+            MINUTE.get()
+        } else {
+            100
+        };
+        counters.absorb(
+            key,
+            slot,
+            Answer {
+                total,
+                upto: delta.upto,
+                at: START,
+            },
+            START,
+        );
+        let taken = take(&counters, &limit, 1, 1, START);
+        assert!(!admitted(taken), "{}: {taken:?}", algorithm.name());
+    }
+}
+
+#[test]
+fn an_older_answer_takes_nothing_back() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
+    take(&counters, &limit, 1, 10, START);
+    let key = counters.next_dirty().unwrap();
+    let slot = counters.slots(key, START)[0];
+    counters.freeze(key, slot, &mut Vec::new());
+    counters.absorb(
+        key,
+        slot,
+        Answer {
+            total: 60,
+            upto: 10,
+            at: START,
+        },
+        START,
+    );
+    counters.absorb(
+        key,
+        slot,
+        Answer {
+            total: 10,
+            upto: 10,
+            at: START,
+        },
+        START,
+    );
+    assert_eq!(take(&counters, &limit, 1, 0, START).outcome.remaining, 40);
+}
+
+#[test]
+fn a_lost_hash_makes_this_nodes_own_counts_pending_again() {
+    let counters = Counters::new(1_000, Fleet::with_store());
+    let limit = limit(Algorithm::SlidingWindow, 1_000, MINUTE);
+    let partitions = Partitions::default();
+    for identity in 0..200 {
+        take(&counters, &limit, identity, 1 + identity % 3, START);
+    }
+    while let Some(key) = counters.next_dirty() {
+        for slot in counters.slots(key, START) {
+            counters.freeze(key, slot, &mut Vec::new());
+        }
+    }
+    let slot = Slot {
+        space: Space::of(&limit.quota),
+        window: START.window(MINUTE),
+    };
+    let mut again = 0;
+    for number in 0..256 {
+        let id = HashId {
+            partition: Partition::new(number),
+            slot,
+        };
+        for key in counters.rewind(id, partitions, START) {
+            assert_eq!(key.partition(partitions), Partition::new(number));
+            again += counters.freeze(key, slot, &mut Vec::new()).unwrap().cost;
+        }
+    }
+    assert_eq!(
+        again,
+        (0..200).map(|identity| 1 + identity % 3).sum::<i64>()
+    );
+}
+
+#[test]
+fn a_lost_bucket_hash_gets_back_no_more_than_has_not_drained() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let limit = limit(Algorithm::TokenBucket, 60, MINUTE);
+    take(&counters, &limit, 1, 30, START);
+    let key = counters.next_dirty().unwrap();
+    let slot = counters.slots(key, START)[0];
+    assert_eq!(
+        counters.freeze(key, slot, &mut Vec::new()).unwrap().cost,
+        i64::try_from(Nanos::from_secs(30).get()).unwrap()
+    );
+    let later = START.after(Nanos::from_secs(10));
+    let slot = counters_slot(&limit, later);
+    let id = HashId {
+        partition: key.partition(Partitions::default()),
+        slot,
+    };
+    assert_eq!(counters.rewind(id, Partitions::default(), later), vec![key]);
+    let again = counters.freeze(key, slot, &mut Vec::new()).unwrap();
+    assert_eq!(
+        again.cost,
+        i64::try_from(Nanos::from_secs(20).get()).unwrap()
+    );
+}
+
+fn counters_slot(limit: &Limit, now: Timestamp) -> Slot {
+    let space = Space::of(&limit.quota);
+    Slot {
+        space,
+        window: space.window(now),
+    }
+}
+
+#[test]
+fn a_window_that_turned_sends_its_last_costs_to_its_own_slot() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
+    take(&counters, &limit, 1, 7, START);
+    let key = counters.next_dirty().unwrap();
+    let later = START.after(MINUTE);
+    take(&counters, &limit, 1, 2, later);
+    let slots = counters.slots(key, later);
+    let mut rest = Vec::new();
+    let costs: Vec<_> = slots
+        .iter()
+        .map(|slot| {
+            (
+                slot.window,
+                counters.freeze(key, *slot, &mut rest).unwrap().cost,
+            )
+        })
+        .collect();
+    let (now, before) = (later.window(MINUTE), START.window(MINUTE));
+    assert_eq!(costs, vec![(now, 2), (before, 7)]);
+    assert_eq!(
+        rest,
+        vec![key],
+        "after the first of the two, the other was left"
+    );
+}
+
+#[test]
+fn a_local_limit_is_never_sent() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let mut local = Limit::clone(&limit(Algorithm::FixedWindow, 100, MINUTE));
+    local.consistency = Consistency::Local;
+    let local = Arc::new(local);
+    assert_eq!(take(&counters, &local, 1, 1, START).stale, None);
+    assert_eq!(counters.dirty(), 0);
+}
+
+#[test]
+fn dirty_cells_beyond_the_queue_are_found_by_looking_at_all() {
+    let counters = Counters::new(100_000, Fleet::with_store());
+    let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
+    for identity in 0..70_000 {
+        take(&counters, &limit, identity, 1, START);
+    }
+    assert_eq!(counters.dirty(), DIRTY_CAPACITY);
+    assert!(counters.take_missed());
+    assert!(!counters.take_missed());
+    assert_eq!(counters.queued().len(), 70_000);
+}
+
+#[test]
+fn a_new_amount_keeps_what_was_used_and_a_new_window_does_not() {
+    let counters = Counters::new(10, Fleet::alone());
+    let hundred = limit(Algorithm::FixedWindow, 100, Nanos::from_secs(3_600));
+    take(&counters, &hundred, 1, 60, START);
+    let ten = limit(Algorithm::FixedWindow, 10, Nanos::from_secs(3_600));
+    assert_eq!(hundred.id, ten.id);
+    assert_eq!(take(&counters, &ten, 1, 0, START).outcome.remaining, 0);
+    assert_eq!(take(&counters, &hundred, 1, 0, START).outcome.remaining, 40);
+}
+
+#[test]
+fn a_cell_takes_no_more_than_88_bytes() {
+    assert!(std::mem::size_of::<Cell>() <= 88);
+}

@@ -1,0 +1,234 @@
+use std::collections::HashMap;
+
+use super::super::fault::Problem;
+use super::super::reader::{Fields, Report, Spot, duration, entries, flag, near, number};
+use super::super::tree::{Node, Value};
+use super::settings::Settings;
+use super::{is_name, name, quote};
+use crate::units::{Algorithm, Consistency, Nanos, Pace, Quota, QuotaError, StoreLoss};
+
+const LIMIT: [&str; 12] = [
+    "requests",
+    "amount",
+    "window",
+    "burst",
+    "name",
+    "count_denied",
+    "algorithm",
+    "consistency",
+    "on_store_loss",
+    "sync_interval",
+    "sync_min_interval",
+    "sync_max_interval",
+];
+/// The largest count that a script in the store holds exactly.
+const STORE_MAX: u64 = (1 << 53) - 1;
+/// The tier of callers whose own is unknown.
+pub(in crate::rules) const DEFAULT_TIER: &str = "default";
+
+/// The limits of one tier, at least one.
+#[derive(Debug)]
+pub(in crate::rules) struct Tier {
+    pub(in crate::rules) name: String,
+    pub(in crate::rules) limits: Vec<LimitSpec>,
+}
+
+/// A limit as its file states it, with every default filled in.
+#[derive(Debug)]
+pub(in crate::rules) struct LimitSpec {
+    pub(in crate::rules) name: String,
+    pub(in crate::rules) quota: Quota,
+    pub(in crate::rules) consistency: Consistency,
+    pub(in crate::rules) on_store_loss: StoreLoss,
+    pub(in crate::rules) pace: Pace,
+    pub(in crate::rules) count_denied: bool,
+    line: usize,
+}
+
+/// What the rule around its limits says.
+pub(super) struct Scope {
+    /// The settings of the rule, over those of its file.
+    pub(super) settings: Settings,
+    /// The rule's pace.
+    pub(super) pace: Pace,
+    /// The pace where neither rule nor limit says anything.
+    pub(super) defaults: Pace,
+}
+
+impl Scope {
+    /// Reads a map of tiers, or the limits of the default tier alone. `None` if there
+    /// is any fault in them.
+    pub(super) fn tiers(
+        &self,
+        node: &Node,
+        spot: &Spot<'_>,
+        report: &mut Report,
+    ) -> Option<Vec<Tier>> {
+        let before = report.faults.len();
+        let mut names = HashMap::new();
+        let mut tiers = Vec::new();
+        match &node.value {
+            Value::Map(map) if !map.is_empty() && !is_one_limit(node) => {
+                for (tier, key, node) in entries(map, spot, report) {
+                    let spot = spot.field(tier, node.at);
+                    if !is_name(tier) {
+                        report.fault(&spot.moved(key.at), Problem::BadName(quote(tier)));
+                    }
+                    tiers.extend(self.tier(tier, node, &spot, &mut names, report));
+                }
+            }
+            _ => tiers.extend(self.tier(DEFAULT_TIER, node, spot, &mut names, report)),
+        }
+        if report.faults.len() > before {
+            return None;
+        }
+        if let Some(first) = tiers.first()
+            && tiers.iter().all(|tier| tier.name != DEFAULT_TIER)
+        {
+            report.warn(spot, Problem::NoDefaultTier(first.name.clone()));
+        }
+        Some(tiers)
+    }
+
+    fn tier(
+        &self,
+        tier: &str,
+        node: &Node,
+        spot: &Spot<'_>,
+        names: &mut HashMap<String, usize>,
+        report: &mut Report,
+    ) -> Option<Tier> {
+        let mut limits: Vec<LimitSpec> = Vec::new();
+        let mut seen: HashMap<(Algorithm, Nanos), usize> = HashMap::new();
+        let mut read = |node: &Node, spot: &Spot<'_>| {
+            let Some(limit) = self.limit(tier, node, spot, report) else {
+                return;
+            };
+            let shape = (limit.quota.algorithm(), limit.quota.period());
+            if let Some(line) = seen.get(&shape) {
+                report.fault(spot, Problem::DuplicateLimit(*line));
+                return;
+            }
+            seen.insert(shape, limit.line);
+            if let Some(&line) = names.get(&limit.name) {
+                let name = quote(&limit.name);
+                report.fault(spot, Problem::DuplicateLimitName { name, line });
+                return;
+            }
+            names.insert(limit.name.clone(), limit.line);
+            limits.push(limit);
+        };
+        match &node.value {
+            Value::List(items) if !items.is_empty() => {
+                for (index, item) in items.iter().enumerate() {
+                    read(item, &spot.item(index, item.at));
+                }
+            }
+            Value::Map(map) if !map.is_empty() => read(node, spot),
+            Value::List(_) | Value::Map(_) | Value::Null => report.fault(spot, Problem::NoLimit),
+            _ => read(node, spot),
+        }
+        let name = tier.to_owned();
+        Some(Tier { name, limits })
+    }
+
+    fn limit(
+        &self,
+        tier: &str,
+        node: &Node,
+        spot: &Spot<'_>,
+        report: &mut Report,
+    ) -> Option<LimitSpec> {
+        let want = "a limit; write {requests: 10, window: 1m}";
+        let fields = Fields::read(node, spot, &LIMIT, want, report)?;
+        let amount_field = match (fields.get("requests"), fields.get("amount")) {
+            (Some(_), Some(node)) => {
+                let problem = Problem::SaidTwice("amount", "requests");
+                report.fault(&spot.field("amount", node.at), problem);
+                "requests"
+            }
+            (None, Some(_)) => "amount",
+            (Some(_), None) => "requests",
+            (None, None) => {
+                report.fault(spot, Problem::Missing("requests", "requests: 10"));
+                "requests"
+            }
+        };
+        if fields.get("window").is_none() {
+            report.fault(spot, Problem::Missing("window", "window: 1m"));
+        }
+        let amount = fields.with(amount_field, spot, report, number);
+        let window = fields.with("window", spot, report, duration);
+        let burst = fields.with("burst", spot, report, number);
+        let stated_name = fields.with("name", spot, report, name);
+        let count_denied = fields.with("count_denied", spot, report, flag);
+        let own = Settings::read(&fields, spot, report);
+        let pace = own.pace(&fields, Some(&self.settings), self.defaults, spot, report);
+        let settings = own.over(&self.settings);
+        let algorithm = settings.algorithm.unwrap_or(Algorithm::SlidingWindow);
+        let consistency = settings.consistency.unwrap_or_default();
+
+        let (amount, window) = (amount?, window?);
+        if fields.get("burst").is_some() && burst.is_none() {
+            return None;
+        }
+        let mut at = |field: &'static str, problem: Problem| {
+            let at = fields.get(field).map_or(spot.at, |node| node.at);
+            report.fault(&spot.field(field, at), problem);
+        };
+        let quota = match Quota::new(algorithm, amount, window, burst) {
+            Ok(quota) => quota,
+            Err(error) => {
+                let field = match error {
+                    QuotaError::PeriodTooShort(_) | QuotaError::PeriodTooLong(_) => "window",
+                    QuotaError::LogTooLarge(_) => amount_field,
+                    QuotaError::BurstNotABucket(_)
+                    | QuotaError::NeverRefills(_)
+                    | QuotaError::BurstZero => "burst",
+                };
+                at(field, error.into());
+                return None;
+            }
+        };
+        if consistency == Consistency::Approximate {
+            for (field, count) in [(amount_field, Some(amount)), ("burst", burst)] {
+                if let Some(count) = count.filter(|count| *count > STORE_MAX) {
+                    at(field, Problem::MoreThanTheStoreCounts(count));
+                }
+            }
+        }
+        if let Some(burst) = burst.filter(|burst| *burst > amount)
+            && window >= Nanos::from_secs(3_600)
+        {
+            let problem = Problem::BurstOverRate {
+                burst,
+                amount,
+                window,
+            };
+            let node = fields.get("burst").map_or(spot.at, |node| node.at);
+            report.warn(&spot.field("burst", node), problem);
+        }
+        Some(LimitSpec {
+            name: stated_name.unwrap_or_else(|| format!("{tier}/{window}")),
+            quota,
+            consistency,
+            on_store_loss: settings.on_store_loss.unwrap_or_default(),
+            pace: pace.unwrap_or(self.pace),
+            count_denied: count_denied.unwrap_or(false),
+            line: spot.at.line,
+        })
+    }
+}
+
+/// Whether a map is a limit rather than a map of tiers: a tier holds a map or a
+/// list, and the fields of a limit hold neither.
+fn is_one_limit(node: &Node) -> bool {
+    let Value::Map(map) = &node.value else {
+        return false;
+    };
+    map.iter().any(|(name, node)| {
+        let field = name.text.as_deref().unwrap_or_default();
+        let plain = !matches!(node.value, Value::List(_) | Value::Map(_));
+        plain && near(field, &LIMIT).is_some()
+    })
+}

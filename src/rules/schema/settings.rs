@@ -1,0 +1,103 @@
+use super::super::fault::Problem;
+use super::super::reader::{Fields, Report, Spot, duration, word};
+use super::super::tree::{Node, Value};
+use crate::units::{Algorithm, Consistency, Nanos, Pace, StoreLoss};
+
+/// What can be set for a file, a rule and a limit alike, as far as one of them
+/// states it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings {
+    pub(super) algorithm: Option<Algorithm>,
+    pub(super) consistency: Option<Consistency>,
+    pub(super) on_store_loss: Option<StoreLoss>,
+    interval: Option<Nanos>,
+    min_interval: Option<Nanos>,
+    max_interval: Option<Nanos>,
+}
+
+const INTERVAL: &str = "sync_interval";
+const MIN_INTERVAL: &str = "sync_min_interval";
+const MAX_INTERVAL: &str = "sync_max_interval";
+
+impl Settings {
+    /// Reads the settings among `fields`.
+    pub(super) fn read(fields: &Fields<'_>, spot: &Spot<'_>, report: &mut Report) -> Settings {
+        let losses = [
+            ("local", StoreLoss::Local),
+            ("share", StoreLoss::Share),
+            ("open", StoreLoss::Open),
+            ("closed", StoreLoss::Closed),
+        ];
+        let algorithms = Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm));
+        Settings {
+            algorithm: fields.with("algorithm", spot, report, |node, spot, report| {
+                word(node, spot, &algorithms, report)
+            }),
+            consistency: fields.with("consistency", spot, report, consistency),
+            on_store_loss: fields.with("on_store_loss", spot, report, |node, spot, report| {
+                word(node, spot, &losses, report)
+            }),
+            interval: fields.with(INTERVAL, spot, report, duration),
+            min_interval: fields.with(MIN_INTERVAL, spot, report, duration),
+            max_interval: fields.with(MAX_INTERVAL, spot, report, duration),
+        }
+    }
+
+    /// These settings, and where they say nothing, those of `wider`.
+    pub(super) fn over(&self, wider: &Settings) -> Settings {
+        Settings {
+            algorithm: self.algorithm.or(wider.algorithm),
+            consistency: self.consistency.or(wider.consistency),
+            on_store_loss: self.on_store_loss.or(wider.on_store_loss),
+            interval: self.interval.or(wider.interval),
+            min_interval: self.min_interval.or(wider.min_interval),
+            max_interval: self.max_interval.or(wider.max_interval),
+        }
+    }
+
+    /// The pace, where `fields` state any of it: the rest comes from `wider`, then
+    /// from `defaults`. A default gives way to a stated interval beyond it; what is
+    /// stated must go together.
+    pub(super) fn pace(
+        &self,
+        fields: &Fields<'_>,
+        wider: Option<&Settings>,
+        defaults: Pace,
+        spot: &Spot<'_>,
+        report: &mut Report,
+    ) -> Option<Pace> {
+        let mut stated = [INTERVAL, MIN_INTERVAL, MAX_INTERVAL].into_iter();
+        let (field, node) = stated.find_map(|field| Some((field, fields.get(field)?)))?;
+        let all = wider.map_or_else(|| self.clone(), |wider| self.over(wider));
+        let interval = all.interval.unwrap_or(defaults.interval);
+        let pace = Pace {
+            interval,
+            min_interval: all
+                .min_interval
+                .unwrap_or(defaults.min_interval.min(interval)),
+            max_interval: all
+                .max_interval
+                .unwrap_or(defaults.max_interval.max(interval)),
+        };
+        let (min, max) = (pace.min_interval, pace.max_interval);
+        if interval < Nanos::from_millis(1) || min > interval || interval > max {
+            let problem = Problem::Pace { min, interval, max };
+            report.fault(&spot.field(field, node.at), problem);
+        }
+        Some(pace)
+    }
+}
+
+fn consistency(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Consistency> {
+    let words = [
+        ("approximate", Consistency::Approximate),
+        ("local", Consistency::Local),
+    ];
+    let later = ["bounded", "strict"];
+    let is = |word: &&str| matches!(&node.value, Value::Text(text) if text == word);
+    if let Some(found) = later.into_iter().find(is) {
+        report.fault(spot, Problem::NotYet(found));
+        return None;
+    }
+    word(node, spot, &words, report)
+}

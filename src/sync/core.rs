@@ -1,0 +1,414 @@
+//! The sync without its socket: events and the time go in, actions come out.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::Now;
+use super::batch::{Agreement, Batch, BatchReply, Boot, Hello, HelloReply};
+use super::error::{Failure, Remedy};
+use super::lane::{Fate, Lane};
+use super::offset::{Estimator, Offset};
+use crate::counters::{Counters, HashId, StoreHealth};
+use crate::units::{Key, Nanos, Pace, Partitions, Timestamp};
+
+/// The number of one exchange with the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(u64);
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send a batch; its reply or failure comes back under the same number.
+    Batch(CallId, Arc<Batch>),
+    /// Send a hello; its reply or failure comes back under the same number.
+    Hello(CallId, Hello),
+    /// The store's clock was measured: set the offset to it.
+    SetOffset(Offset),
+    /// Something that people want to know.
+    Report(Report),
+}
+
+/// Something that people want to know: each is a line in the log or a metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The store answers again, or for the first time.
+    StoreUp,
+    /// The store was lost, after so many failures.
+    StoreLost(Failure),
+    /// This node may not count with the others.
+    Disagreement(Agreement),
+    /// A batch came to this end, with so many deltas in it.
+    Batch(Fate, usize),
+    /// A batch is sent again, because its fate is unknown.
+    Resent,
+    /// An exchange failed.
+    Failed(Failure),
+    /// The age of the oldest cost that the store has not acknowledged.
+    Lag(Nanos),
+}
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// There is a connection.
+    Connected,
+    /// The connection is gone, or could not be made. Every exchange under way has
+    /// failed with it.
+    Disconnected(Failure),
+    /// The answer to a batch.
+    Batch(CallId, BatchReply, RoundTrip),
+    /// The answer to a hello.
+    Hello(CallId, HelloReply, RoundTrip),
+    /// An exchange failed; whether the store has carried it out is not known.
+    Failed(CallId, Failure),
+}
+
+/// When an exchange began and ended, on this machine's own clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// Before it was sent.
+    pub sent: Timestamp,
+    /// After it was answered.
+    pub received: Timestamp,
+}
+
+/// What the fleet's nodes must agree on, and how often they are heard.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreConfig {
+    /// This start of this node.
+    pub boot: Boot,
+    /// The parts that the cells are spread over in the store.
+    pub partitions: Partitions,
+    /// The node's pace: its `min_interval` is how often the core is polled.
+    pub pace: Pace,
+}
+
+/// Exchanges under way at once, at most.
+const MAX_CALLS: usize = 256;
+/// So many failures in a row, and the store counts as lost.
+const FAILURES_TO_LOSE: u32 = 3;
+const HELLO_EVERY: Nanos = Nanos::from_secs(1);
+const HOUSEKEEPING_EVERY: Nanos = Nanos::from_millis(250);
+/// How long to wait after a failure that will not pass by itself at once.
+const LATER: Nanos = Nanos::from_millis(500);
+/// How long to wait after one that somebody must mend.
+const MUCH_LATER: Nanos = Nanos::from_secs(10);
+
+/// The state of the exchange with the store.
+#[derive(Debug)]
+pub struct Core {
+    config: CoreConfig,
+    lanes: HashMap<HashId, Lane>,
+    /// Lanes that can send.
+    ready: VecDeque<HashId>,
+    /// Lanes that wait until some moment before they send again.
+    parked: BTreeMap<Timestamp, Vec<HashId>>,
+    /// Cells that are held back until some moment.
+    held: BTreeMap<Timestamp, Vec<Key>>,
+    calls: HashMap<CallId, Call>,
+    next_call: u64,
+    link: Link,
+    failures: u32,
+    estimator: Estimator,
+    next_hello: Timestamp,
+    next_housekeeping: Timestamp,
+    actions: VecDeque<Action>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Batch(HashId),
+    Hello,
+}
+
+/// How far the conversation with the store has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Link {
+    Down,
+    /// Connected; the store has not yet said whether this node agrees with the fleet.
+    Greeting,
+    Open,
+    /// This node disagrees with the fleet: nothing is sent but hellos.
+    Barred(Agreement),
+}
+
+impl Core {
+    /// A core that is not connected yet.
+    pub fn new(config: CoreConfig) -> Core {
+        Core {
+            config,
+            lanes: HashMap::new(),
+            ready: VecDeque::new(),
+            parked: BTreeMap::new(),
+            held: BTreeMap::new(),
+            calls: HashMap::new(),
+            next_call: 0,
+            link: Link::Down,
+            failures: 0,
+            estimator: Estimator::default(),
+            next_hello: Timestamp::EPOCH,
+            next_housekeeping: Timestamp::EPOCH,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// The next thing to do; `None` until more happens.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Whether no cost is under way and none waits.
+    pub fn is_idle(&self) -> bool {
+        self.held.is_empty() && !self.lanes.values().any(Lane::is_busy)
+    }
+
+    /// Lets time pass; to be called every `min_interval`.
+    pub fn tick(&mut self, cells: &Counters, now: Now) {
+        self.hold_dirty(cells, now);
+        let due = take_until(&mut self.held, now.local);
+        self.route(due, cells, now);
+        self.ready.extend(take_until(&mut self.parked, now.local));
+        if now.local >= self.next_hello && self.link != Link::Down {
+            self.next_hello = now.local.after(HELLO_EVERY);
+            self.say_hello(Hello::Alive);
+        }
+        if now.local >= self.next_housekeeping {
+            self.next_housekeeping = now.local.after(HOUSEKEEPING_EVERY);
+            self.keep_house(cells, now);
+        }
+        self.pump(cells, now);
+    }
+
+    /// Takes in what has happened.
+    pub fn handle(&mut self, event: Event, cells: &Counters, now: Now) {
+        match event {
+            Event::Connected => {
+                self.link = Link::Greeting;
+                self.next_hello = now.local.after(HELLO_EVERY);
+                self.say_hello(Hello::Alive);
+            }
+            Event::Disconnected(failure) => {
+                self.link = Link::Down;
+                self.failed(failure, cells);
+                for call in std::mem::take(&mut self.calls).into_values() {
+                    self.retry(call, failure, now);
+                }
+            }
+            Event::Hello(call, reply, trip) => {
+                self.calls.remove(&call);
+                self.answered(reply.time, trip, cells);
+                cells.fleet().set_nodes(reply.nodes);
+                let open = reply.agreement == Agreement::Agreed;
+                let link = if open {
+                    Link::Open
+                } else {
+                    Link::Barred(reply.agreement.clone())
+                };
+                if self.link != link && !open {
+                    self.actions
+                        .push_back(Action::Report(Report::Disagreement(reply.agreement)));
+                    cells.fleet().set_health(StoreHealth::Lost);
+                }
+                self.link = link;
+            }
+            Event::Batch(call, reply, trip) => {
+                self.answered(reply.time, trip, cells);
+                if let Some(Call::Batch(id)) = self.calls.remove(&call) {
+                    self.batch_answered(id, &reply, cells, now);
+                }
+            }
+            Event::Failed(call, failure) => {
+                self.failed(failure, cells);
+                if let Some(call) = self.calls.remove(&call) {
+                    self.retry(call, failure, now);
+                }
+            }
+        }
+        self.pump(cells, now);
+    }
+
+    /// Sends everything that is pending, without further patience.
+    pub fn flush(&mut self, cells: &Counters, now: Now) {
+        while cells.next_dirty().is_some() {}
+        self.held.clear();
+        self.route(cells.queued(), cells, now);
+        for id in std::mem::take(&mut self.parked).into_values().flatten() {
+            self.ready.push_back(id);
+        }
+        self.pump(cells, now);
+    }
+
+    /// Says goodbye.
+    pub fn leave(&mut self) {
+        if self.link != Link::Down {
+            self.say_hello(Hello::Leaving);
+        }
+    }
+
+    fn hold_dirty(&mut self, cells: &Counters, now: Now) {
+        // Costs came in up to one poll ago, and are sent at the poll before they are due.
+        let gathered = self.config.pace.min_interval;
+        let mut hold = |key: Key| {
+            if let Some(patience) = cells.patience(key, now.fleet) {
+                self.held
+                    .entry(now.local.after(patience.minus(gathered)))
+                    .or_default()
+                    .push(key);
+            }
+        };
+        for _ in 0..cells.dirty() {
+            let Some(key) = cells.next_dirty() else { break };
+            hold(key);
+        }
+        if cells.take_missed() {
+            cells.queued().into_iter().for_each(hold);
+        }
+    }
+
+    /// Puts cells into the lanes of the slots that they have something for.
+    fn route(&mut self, keys: impl IntoIterator<Item = Key>, cells: &Counters, now: Now) {
+        let (boot, partitions) = (self.config.boot, self.config.partitions);
+        for key in keys {
+            for slot in cells.slots(key, now.fleet) {
+                let id = HashId {
+                    partition: key.partition(partitions),
+                    slot,
+                };
+                let lane = self
+                    .lanes
+                    .entry(id)
+                    .or_insert_with(|| Lane::new(id, boot, now));
+                lane.push(key, now);
+                if lane.enqueue() {
+                    self.ready.push_back(id);
+                }
+            }
+        }
+    }
+
+    /// Sends what can be sent.
+    fn pump(&mut self, cells: &Counters, now: Now) {
+        if self.link != Link::Open {
+            return;
+        }
+        let mut rest = Vec::new();
+        while self.calls.len() < MAX_CALLS {
+            let Some(id) = self.ready.pop_front() else {
+                break;
+            };
+            let Some(lane) = self.lanes.get_mut(&id) else {
+                continue;
+            };
+            let batch = lane.next(cells, &mut rest);
+            let call = self.call(Call::Batch(id));
+            self.actions.push_back(Action::Batch(call, batch));
+        }
+        // They are looked at again when what they wait for now has been sent.
+        let next = now.local.after(self.config.pace.min_interval);
+        if !rest.is_empty() {
+            self.held.entry(next).or_default().extend(rest);
+        }
+    }
+
+    fn batch_answered(&mut self, id: HashId, reply: &BatchReply, cells: &Counters, now: Now) {
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        let deltas = reply.totals.len();
+        if let Some(fate) = lane.answer(reply, cells, self.config.partitions, now) {
+            self.actions
+                .push_back(Action::Report(Report::Batch(fate, deltas)));
+        }
+        if lane.enqueue() {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// The fate of the call's batch is unknown: the same batch again.
+    fn retry(&mut self, call: Call, failure: Failure, now: Now) {
+        let Call::Batch(id) = call else { return };
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        lane.failed();
+        let wait = match failure.remedy() {
+            Remedy::Again => self.config.pace.min_interval,
+            Remedy::Later => LATER,
+            Remedy::MuchLater => MUCH_LATER,
+        };
+        self.parked
+            .entry(now.local.after(wait))
+            .or_default()
+            .push(id);
+        self.actions.push_back(Action::Report(Report::Resent));
+    }
+
+    fn keep_house(&mut self, cells: &Counters, now: Now) {
+        let over: Vec<HashId> = self
+            .lanes
+            .keys()
+            .filter(|id| !id.slot.matters(now.fleet))
+            .copied()
+            .collect();
+        for id in over {
+            if let Some(lane) = self.lanes.remove(&id) {
+                // What they still have belongs elsewhere, or nowhere.
+                self.route(lane.into_waiting(), cells, now);
+            }
+        }
+        let mut lag = Nanos::ZERO;
+        for (id, lane) in &mut self.lanes {
+            lag = lag.max(lane.lag(now));
+            if lane.enqueue_overdue(now) {
+                self.ready.push_back(*id);
+            }
+        }
+        self.actions.push_back(Action::Report(Report::Lag(lag)));
+    }
+
+    fn say_hello(&mut self, hello: Hello) {
+        let call = self.call(Call::Hello);
+        self.actions.push_back(Action::Hello(call, hello));
+    }
+
+    fn call(&mut self, call: Call) -> CallId {
+        let id = CallId(self.next_call);
+        self.next_call += 1;
+        self.calls.insert(id, call);
+        id
+    }
+
+    fn answered(&mut self, time: Timestamp, trip: RoundTrip, cells: &Counters) {
+        self.failures = 0;
+        let offset = self.estimator.observe(trip.sent, trip.received, time);
+        self.actions.push_back(Action::SetOffset(offset));
+        if cells.fleet().health() == StoreHealth::Lost && !matches!(self.link, Link::Barred(_)) {
+            cells.fleet().set_health(StoreHealth::Up);
+            self.actions.push_back(Action::Report(Report::StoreUp));
+        }
+    }
+
+    fn failed(&mut self, failure: Failure, cells: &Counters) {
+        self.actions
+            .push_back(Action::Report(Report::Failed(failure)));
+        if failure == Failure::WrongType {
+            // One hash is spoilt; the store is well.
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        if self.failures >= FAILURES_TO_LOSE && cells.fleet().health() == StoreHealth::Up {
+            cells.fleet().set_health(StoreHealth::Lost);
+            self.actions
+                .push_back(Action::Report(Report::StoreLost(failure)));
+        }
+    }
+}
+
+/// Takes out what was due by `now`.
+fn take_until<T>(due: &mut BTreeMap<Timestamp, Vec<T>>, now: Timestamp) -> Vec<T> {
+    let later = due.split_off(&now.after(Nanos::new(1)));
+    std::mem::replace(due, later)
+        .into_values()
+        .flatten()
+        .collect()
+}

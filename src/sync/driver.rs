@@ -1,0 +1,359 @@
+use std::collections::VecDeque;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, Hasher};
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{OptionFuture, pending};
+use futures_util::stream::FuturesUnordered;
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, Value};
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use super::Now;
+use super::batch::{Batch, Boot, Hello};
+use super::core::{Action, CallId, Core, CoreConfig, Event, RoundTrip};
+use super::error::{Failure, SyncError};
+use super::observe::Observer;
+use super::wire::{Wire, failure};
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::units::{KeySecret, Nanos, Pace, Partitions};
+
+/// How a node exchanges with the store.
+#[derive(Clone)]
+pub struct SyncConfig {
+    /// The store's address; it may hold a password.
+    pub url: String,
+    /// The fleet's name: the prefix of all its keys in the store.
+    pub fleet: String,
+    /// The parts that the fleet's cells are spread over.
+    pub partitions: Partitions,
+    /// The secret that the fleet's keys are made with.
+    pub secret: KeySecret,
+    /// How often the node exchanges; limits may have a pace of their own.
+    pub pace: Pace,
+}
+
+/// Shows no address: it may hold a password.
+impl fmt::Debug for SyncConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncConfig")
+            .field("url", &"***")
+            .field("fleet", &self.fleet)
+            .field("partitions", &self.partitions)
+            .field("pace", &self.pace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An exchange without an answer is given up after this time; its fate is unknown.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Between attempts to connect: doubling, with up to as much again at random, so that
+/// a fleet does not come back all at once.
+const FIRST_BACKOFF: Duration = Duration::from_millis(50);
+const LAST_BACKOFF: Duration = Duration::from_secs(2);
+/// No more exchanges a second than this from one node.
+const EXCHANGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
+/// The quickest that the core is polled.
+const MIN_POLL: Nanos = Nanos::from_millis(1);
+
+/// The running exchange with the store.
+#[derive(Debug)]
+pub struct Sync {
+    finish: oneshot::Sender<Duration>,
+    task: tokio::task::JoinHandle<Finished>,
+}
+
+/// How the exchange ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// Everything was sent and acknowledged.
+    Complete,
+    /// The deadline passed first; costs of at most so many cells were not acknowledged.
+    Incomplete,
+}
+
+impl Sync {
+    /// Begins to exchange `counters` with the store, on a task of its own. A store
+    /// that cannot be reached is tried again for as long as it takes.
+    ///
+    /// # Errors
+    /// [`SyncError::BadUrl`] if the address makes no sense; nothing was begun.
+    pub fn spawn(
+        config: &SyncConfig,
+        counters: Arc<Counters>,
+        clock: Clock,
+    ) -> Result<Sync, SyncError> {
+        let client = Client::open(config.url.as_str()).map_err(|_| SyncError::BadUrl)?;
+        let boot = Boot::new(random());
+        let pace = Pace {
+            min_interval: config.pace.min_interval.max(MIN_POLL),
+            ..config.pace
+        };
+        let core = Core::new(CoreConfig {
+            boot,
+            partitions: config.partitions,
+            pace,
+        });
+        let wire = Arc::new(Wire::new(
+            &config.fleet,
+            config.partitions,
+            &config.secret,
+            boot,
+        ));
+        let (finish, finished) = oneshot::channel();
+        let driver = Driver {
+            client,
+            wire,
+            core,
+            counters,
+            clock,
+            poll: pace.min_interval.into(),
+            connection: None,
+            under_way: FuturesUnordered::new(),
+            backlog: VecDeque::new(),
+            limiter: RateLimiter::direct(Quota::per_second(EXCHANGES_PER_SECOND)),
+            observer: Observer::new(),
+        };
+        Ok(Sync {
+            finish,
+            task: tokio::spawn(driver.run(finished)),
+        })
+    }
+
+    /// Sends what is pending, waits until it is acknowledged or `deadline` has
+    /// passed, and takes leave of the fleet.
+    pub async fn finish(self, deadline: Duration) -> Finished {
+        if self.finish.send(deadline).is_err() {
+            return Finished::Incomplete;
+        }
+        self.task.await.unwrap_or(Finished::Incomplete)
+    }
+}
+
+type Exchange = Pin<Box<dyn Future<Output = Event> + Send>>;
+type Attempt = Pin<Box<dyn Future<Output = Result<MultiplexedConnection, Failure>> + Send>>;
+
+struct Driver {
+    client: Client,
+    wire: Arc<Wire>,
+    core: Core,
+    counters: Arc<Counters>,
+    clock: Clock,
+    poll: Duration,
+    connection: Option<MultiplexedConnection>,
+    under_way: FuturesUnordered<Exchange>,
+    /// What the pacing holds back.
+    backlog: VecDeque<(CallId, Arc<Batch>)>,
+    limiter: DefaultDirectRateLimiter,
+    observer: Observer,
+}
+
+impl Driver {
+    async fn run(mut self, mut finish: oneshot::Receiver<Duration>) -> Finished {
+        let mut ticker = interval(self.poll);
+        ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut backoff = FIRST_BACKOFF;
+        let mut attempt: Option<Attempt> = Some(self.connect(Duration::ZERO));
+        let mut deadline: OptionFuture<Pin<Box<dyn Future<Output = ()> + Send>>> = None.into();
+        let mut finishing = false;
+        loop {
+            tokio::select! {
+                _ = ticker.tick() => self.core.tick(&self.counters, now(&self.clock)),
+                Some(event) = self.under_way.next() => {
+                    let lost = matches!(event, Event::Failed(_, Failure::Timeout | Failure::Disconnected));
+                    let reload = matches!(event, Event::Failed(_, Failure::NoScript | Failure::ReadOnly));
+                    self.core.handle(event, &self.counters, now(&self.clock));
+                    // A stopped server breaks no connection, and one that was demoted
+                    // or has forgotten the scripts keeps answering: connect anew.
+                    if lost || reload {
+                        let failure = if lost { Failure::Timeout } else { Failure::NoScript };
+                        self.disconnect(failure);
+                        backoff = FIRST_BACKOFF;
+                        let pause = if reload { Duration::ZERO } else { jittered(backoff) };
+                        attempt = Some(self.connect(pause));
+                    }
+                }
+                made = async { match attempt.as_mut() { Some(attempt) => attempt.await, None => pending().await } } => {
+                    attempt = None;
+                    match made {
+                        Ok(connection) => {
+                            self.connection = Some(connection);
+                            backoff = FIRST_BACKOFF;
+                            self.core.handle(Event::Connected, &self.counters, now(&self.clock));
+                        }
+                        Err(failure) => {
+                            self.core.handle(Event::Disconnected(failure), &self.counters, now(&self.clock));
+                            attempt = Some(self.connect(jittered(backoff)));
+                            backoff = (backoff * 2).min(LAST_BACKOFF);
+                        }
+                    }
+                }
+                asked = &mut finish, if !finishing => {
+                    finishing = true;
+                    // The handle is gone without a word: end at once.
+                    let within = asked.unwrap_or(Duration::ZERO);
+                    deadline = Some(Box::pin(sleep(within)) as Pin<Box<dyn Future<Output = ()> + Send>>).into();
+                    self.core.flush(&self.counters, now(&self.clock));
+                }
+                Some(()) = &mut deadline, if finishing => return Finished::Incomplete,
+            }
+            self.perform();
+            if finishing && self.core.is_idle() && self.backlog.is_empty() {
+                self.take_leave().await;
+                return Finished::Complete;
+            }
+        }
+    }
+
+    /// Does what the core wants done.
+    fn perform(&mut self) {
+        while let Some(action) = self.core.next_action() {
+            match action {
+                Action::Batch(call, batch) => self.backlog.push_back((call, batch)),
+                Action::Hello(call, hello) => self.say(call, hello),
+                Action::SetOffset(offset) => {
+                    self.clock.set_offset(offset.nanos);
+                    self.observer.offset(offset);
+                }
+                Action::Report(report) => self.observer.report(&report),
+            }
+        }
+        while !self.backlog.is_empty() && self.limiter.check().is_ok() {
+            if let Some((call, batch)) = self.backlog.pop_front() {
+                self.send(call, batch);
+            }
+        }
+        self.observer.cells(&self.counters);
+    }
+
+    fn send(&mut self, call: CallId, batch: Arc<Batch>) {
+        let (wire, clock) = (Arc::clone(&self.wire), self.clock.clone());
+        let command = wire.batch(&batch);
+        let seconds = self.observer.exchange_seconds();
+        self.exchange(
+            call,
+            command,
+            move |value, trip| {
+                seconds.record(trip.received.since(trip.sent).as_secs_f64());
+                let reply = wire.batch_reply(&batch, value)?;
+                Ok(Event::Batch(call, reply, trip))
+            },
+            clock,
+        );
+    }
+
+    fn say(&mut self, call: CallId, hello: Hello) {
+        let (wire, clock) = (Arc::clone(&self.wire), self.clock.clone());
+        let command = wire.hello(hello);
+        self.exchange(
+            call,
+            command,
+            move |value, trip| Ok(Event::Hello(call, wire.hello_reply(value)?, trip)),
+            clock,
+        );
+    }
+
+    fn exchange(
+        &mut self,
+        call: CallId,
+        command: Cmd,
+        read: impl FnOnce(Value, RoundTrip) -> Result<Event, Failure> + Send + 'static,
+        clock: Clock,
+    ) {
+        let connection = self.connection.clone();
+        self.under_way.push(Box::pin(async move {
+            let outcome = async {
+                let mut connection = connection.ok_or(Failure::Disconnected)?;
+                let sent = clock.local();
+                let answer = timeout(EXCHANGE_TIMEOUT, command.query_async(&mut connection)).await;
+                let value: Value = answer
+                    .map_err(|_| Failure::Timeout)?
+                    .map_err(|error| failure(&error))?;
+                read(
+                    value,
+                    RoundTrip {
+                        sent,
+                        received: clock.local(),
+                    },
+                )
+            };
+            outcome
+                .await
+                .unwrap_or_else(|failure| Event::Failed(call, failure))
+        }));
+    }
+
+    fn disconnect(&mut self, failure: Failure) {
+        self.connection = None;
+        self.under_way.clear();
+        self.backlog.clear();
+        self.core.handle(
+            Event::Disconnected(failure),
+            &self.counters,
+            now(&self.clock),
+        );
+    }
+
+    /// Connects after a `pause`, and teaches the store the scripts.
+    fn connect(&self, pause: Duration) -> Attempt {
+        let client = self.client.clone();
+        Box::pin(async move {
+            sleep(pause).await;
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(CONNECT_TIMEOUT))
+                .set_response_timeout(None);
+            let connecting = client.get_multiplexed_async_connection_with_config(&config);
+            let connected = timeout(2 * CONNECT_TIMEOUT, connecting).await;
+            let mut connection = connected
+                .map_err(|_| Failure::Timeout)?
+                .map_err(|error| failure(&error))?;
+            for command in Wire::load() {
+                let loading = timeout(
+                    EXCHANGE_TIMEOUT,
+                    command.query_async::<Value>(&mut connection),
+                );
+                loading
+                    .await
+                    .map_err(|_| Failure::Timeout)?
+                    .map_err(|error| failure(&error))?;
+            }
+            Ok(connection)
+        })
+    }
+
+    async fn take_leave(&mut self) {
+        self.core.leave();
+        self.perform();
+        // Whether the store hears it matters little: a silent node is dropped anyway.
+        let _ = timeout(EXCHANGE_TIMEOUT, self.under_way.next()).await;
+    }
+}
+
+fn now(clock: &Clock) -> Now {
+    let local = clock.local();
+    Now {
+        local,
+        fleet: clock.to_fleet(local),
+    }
+}
+
+/// A number that no other start of any node has: the seed of the standard library's
+/// hasher comes from the operating system.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn jittered(pause: Duration) -> Duration {
+    let thousandths = u32::try_from(random() % 1_000).unwrap_or(0);
+    pause + pause * thousandths / 1_000
+}

@@ -1,0 +1,300 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+
+use super::Now;
+use super::batch::{Batch, BatchReply, Boot, LaneName, Stored, Token};
+use crate::counters::{Answer, Counters, HashId};
+use crate::units::{Key, MapHasher, Nanos, Partitions, Timestamp};
+
+/// One node's way into one hash: batches one after the other, each applied at most
+/// once, and the memory needed to find out what became of them.
+#[derive(Debug)]
+pub(super) struct Lane {
+    id: HashId,
+    name: LaneName,
+    /// The token that the hash is known to hold.
+    token: Option<Token>,
+    /// Numbers the tokens; a new generation begins when the hash was lost.
+    generation: u32,
+    next_number: u64,
+    in_flight: Option<Arc<Batch>>,
+    /// Batches that a failover has undone, to be applied again before anything new.
+    replays: VecDeque<Arc<Batch>>,
+    /// Batches known to have been applied, with the time of the answer.
+    applied: VecDeque<(Timestamp, Arc<Batch>)>,
+    /// Cells that have something for this hash.
+    waiting: IndexSet<Key, MapHasher>,
+    /// When the store last answered, on this machine's clock.
+    contact: Timestamp,
+    /// When the oldest unacknowledged cost came in, on this machine's clock.
+    since: Option<Timestamp>,
+    stage: Stage,
+}
+
+/// Where a lane stands, so that it stands in one place only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has nothing to send.
+    Idle,
+    /// It is in the queue of those that can send, or will be after a pause.
+    Queued,
+    /// Its batch is under way.
+    Sent,
+}
+
+/// The most cells in one batch: about 100 µs of the store's time.
+pub(super) const MAX_CELLS: usize = 64;
+/// Applied batches are remembered longer than a replica lags behind, and no more
+/// than so many of them.
+const REMEMBERED: Nanos = Nanos::from_secs(10);
+const MAX_REMEMBERED: usize = 256;
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Applied, once; its totals were taken in.
+    Applied,
+    /// The hash was lost: this node's own counts are pending again.
+    Reopened,
+    /// A failover has lost the last batches: they are sent again.
+    Replaying,
+    /// The lane holds what this node never wrote, or no longer knows: it goes on in
+    /// another lane.
+    Renamed,
+}
+
+impl Lane {
+    pub(super) fn new(id: HashId, boot: Boot, now: Now) -> Lane {
+        Lane {
+            id,
+            name: LaneName { boot, number: 0 },
+            token: None,
+            generation: 0,
+            next_number: 1,
+            in_flight: None,
+            replays: VecDeque::new(),
+            applied: VecDeque::new(),
+            waiting: IndexSet::with_hasher(MapHasher::default()),
+            contact: now.local,
+            since: None,
+            stage: Stage::Idle,
+        }
+    }
+
+    /// A cell has something for this hash.
+    pub(super) fn push(&mut self, key: Key, now: Now) {
+        self.since.get_or_insert(now.local);
+        self.waiting.insert(key);
+    }
+
+    /// Whether the lane must be put into the queue of those that can send; it then
+    /// counts as being there.
+    pub(super) fn enqueue(&mut self) -> bool {
+        let idle = self.stage == Stage::Idle && self.is_busy();
+        if idle {
+            self.stage = Stage::Queued;
+        }
+        idle
+    }
+
+    /// The same, for a lane that has nothing to send but should look at its hash.
+    pub(super) fn enqueue_overdue(&mut self, now: Now) -> bool {
+        let overdue = self.stage == Stage::Idle && self.is_overdue(now);
+        if overdue {
+            self.stage = Stage::Queued;
+        }
+        overdue
+    }
+
+    /// The batch under way has failed: the lane is to be put into the queue again.
+    pub(super) fn failed(&mut self) {
+        self.stage = Stage::Queued;
+    }
+
+    /// Whether anything is on its way, or waits to be.
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_flight.is_some() || !self.replays.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Whether the lane's hash should be looked at, so that a loss is noticed.
+    fn is_overdue(&self, now: Now) -> bool {
+        let patience = self.id.slot.space.length().divided_by(4);
+        let patience = patience.max(Nanos::from_secs(1)).min(Nanos::from_secs(10));
+        self.token.is_some() && now.local.since(self.contact) >= patience
+    }
+
+    /// The age of the oldest cost that the store has not acknowledged.
+    pub(super) fn lag(&self, now: Now) -> Nanos {
+        self.since
+            .map_or(Nanos::ZERO, |since| now.local.since(since))
+    }
+
+    /// The cells that still wait, when the lane ends.
+    pub(super) fn into_waiting(self) -> impl Iterator<Item = Key> {
+        self.waiting.into_iter()
+    }
+
+    /// The batch to send: the one whose fate is unknown, else the next replay, else
+    /// a new one of the cells that wait. Cells that have more to send elsewhere are
+    /// added to `rest`.
+    pub(super) fn next(&mut self, cells: &Counters, rest: &mut Vec<Key>) -> Arc<Batch> {
+        self.stage = Stage::Sent;
+        if let Some(batch) = &self.in_flight {
+            return Arc::clone(batch);
+        }
+        let batch = match self.replays.pop_front() {
+            Some(replay) => Arc::new(Batch {
+                previous: self.token,
+                ..Batch::clone(&replay)
+            }),
+            None => Arc::new(self.freeze(cells, rest)),
+        };
+        self.in_flight = Some(Arc::clone(&batch));
+        batch
+    }
+
+    fn freeze(&mut self, cells: &Counters, rest: &mut Vec<Key>) -> Batch {
+        let first = self.waiting.drain(..self.waiting.len().min(MAX_CELLS));
+        let slot = self.id.slot;
+        let frozen = first
+            .filter_map(|key| Some((key, cells.freeze(key, slot, rest)?)))
+            .collect();
+        let new = Token {
+            generation: self.generation,
+            number: self.next_number,
+        };
+        self.next_number += 1;
+        Batch {
+            id: self.id,
+            lane: self.name,
+            previous: self.token,
+            new,
+            cells: frozen,
+        }
+    }
+
+    /// Takes in the store's answer to the batch in flight.
+    pub(super) fn answer(
+        &mut self,
+        reply: &BatchReply,
+        cells: &Counters,
+        partitions: Partitions,
+        now: Now,
+    ) -> Option<Fate> {
+        let batch = self.in_flight.take()?;
+        self.contact = now.local;
+        self.stage = Stage::Idle;
+        let fate = match reply.token {
+            Stored::Token(token) if token == batch.new => {
+                self.absorb(&batch, reply, cells, now);
+                self.token = Some(token);
+                self.remember(batch, now);
+                Fate::Applied
+            }
+            Stored::Nothing => {
+                self.restart(None, cells, partitions, now);
+                Fate::Reopened
+            }
+            Stored::Token(token) => self.recover(token, batch, cells, partitions, now),
+            Stored::Foreign => {
+                self.rename(batch);
+                Fate::Renamed
+            }
+        };
+        self.since = self.is_busy().then_some(now.local);
+        Some(fate)
+    }
+
+    fn absorb(&self, batch: &Batch, reply: &BatchReply, cells: &Counters, now: Now) {
+        for ((key, delta), total) in batch.cells.iter().zip(&reply.totals) {
+            let answer = Answer {
+                total: *total,
+                upto: delta.upto,
+                at: reply.time,
+            };
+            cells.absorb(*key, self.id.slot, answer, now.fleet);
+        }
+    }
+
+    fn remember(&mut self, batch: Arc<Batch>, now: Now) {
+        self.applied.push_back((now.local, batch));
+        while let Some((at, _)) = self.applied.front() {
+            if self.applied.len() <= MAX_REMEMBERED && now.local.since(*at) <= REMEMBERED {
+                break;
+            }
+            self.applied.pop_front();
+        }
+    }
+
+    /// The hash holds an older token of ours.
+    fn recover(
+        &mut self,
+        token: Token,
+        batch: Arc<Batch>,
+        cells: &Counters,
+        partitions: Partitions,
+        now: Now,
+    ) -> Fate {
+        let known = self
+            .applied
+            .iter()
+            .position(|(_, applied)| applied.new == token);
+        match known {
+            // A failover to a replica that had not heard of the last batches.
+            Some(at) if token.generation == self.generation => {
+                let tail = self.applied.split_off(at + 1);
+                self.replays
+                    .extend(tail.into_iter().map(|(_, applied)| applied));
+                self.replays.push_back(batch);
+                self.token = Some(token);
+                Fate::Replaying
+            }
+            // The first batch of an older generation came late, into the hash that
+            // was lost: of ours, the hash holds that batch and nothing else.
+            Some(at) if self.applied[at].1.previous.is_none() => {
+                let late = Arc::clone(&self.applied[at].1);
+                self.restart(Some(token), cells, partitions, now);
+                for (key, delta) in &late.cells {
+                    cells.credit(*key, self.id.slot, *delta);
+                }
+                Fate::Reopened
+            }
+            _ => {
+                self.rename(batch);
+                Fate::Renamed
+            }
+        }
+    }
+
+    /// Begins a new generation: all that this node has contributed is pending again.
+    fn restart(
+        &mut self,
+        token: Option<Token>,
+        cells: &Counters,
+        partitions: Partitions,
+        now: Now,
+    ) {
+        self.replays.clear();
+        self.generation += 1;
+        self.next_number = 1;
+        self.token = token;
+        self.waiting
+            .extend(cells.rewind(self.id, partitions, now.fleet));
+    }
+
+    /// Goes on in a lane that does not exist yet, beginning with `batch`.
+    fn rename(&mut self, batch: Arc<Batch>) {
+        self.name.number += 1;
+        self.token = None;
+        self.replays.clear();
+        self.applied.clear();
+        let batch = Batch {
+            lane: self.name,
+            previous: None,
+            ..Batch::clone(&batch)
+        };
+        self.in_flight = Some(Arc::new(batch));
+    }
+}

@@ -1,0 +1,458 @@
+//! The core against a model of the store and of a bad network, from seeds.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Now;
+use super::batch::{Agreement, Batch, BatchReply, Boot, HelloReply, LaneName, Stored, Token};
+use super::core::{Action, CallId, Core, CoreConfig, Event, RoundTrip};
+use super::error::Failure;
+use crate::counters::{Counters, Fleet, HashId};
+use crate::units::{
+    Algorithm, Cost, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions, Quota, Timestamp,
+};
+
+/// What the scripts do, in memory.
+#[derive(Clone, Default)]
+struct Store {
+    hashes: HashMap<HashId, Hash>,
+}
+
+#[derive(Clone, Default)]
+struct Hash {
+    lanes: HashMap<LaneName, Token>,
+    counts: HashMap<Key, i64>,
+}
+
+impl Store {
+    fn apply(&mut self, batch: &Batch, time: Timestamp) -> BatchReply {
+        let hash = self.hashes.entry(batch.id).or_default();
+        let stored = hash.lanes.get(&batch.lane).copied();
+        if stored == batch.previous {
+            hash.lanes.insert(batch.lane, batch.new);
+            for (key, delta) in &batch.cells {
+                *hash.counts.entry(*key).or_default() += delta.cost;
+            }
+        }
+        let token = hash
+            .lanes
+            .get(&batch.lane)
+            .map_or(Stored::Nothing, |t| Stored::Token(*t));
+        let total = |key| u64::try_from(hash.counts.get(key).copied().unwrap_or(0)).unwrap();
+        let totals = batch.cells.iter().map(|(key, _)| total(key)).collect();
+        BatchReply {
+            token,
+            totals,
+            time,
+        }
+    }
+
+    fn total(&self) -> i64 {
+        self.hashes
+            .values()
+            .flat_map(|hash| hash.counts.values())
+            .sum()
+    }
+}
+
+/// A small generator of numbers, replayable from its seed (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % sides
+    }
+}
+
+struct Node {
+    core: Core,
+    counters: Counters,
+    admitted: u64,
+}
+
+enum Packet {
+    ToStore {
+        node: usize,
+        call: CallId,
+        batch: Arc<Batch>,
+        sent: Timestamp,
+    },
+    ToNode {
+        node: usize,
+        event: Event,
+    },
+}
+
+struct World {
+    dice: Dice,
+    now: Timestamp,
+    nodes: Vec<Node>,
+    store: Store,
+    /// What is under way, with the time of its arrival.
+    network: Vec<(Timestamp, Packet)>,
+    keys: Vec<Key>,
+    limit: Arc<Limit>,
+    /// Out of 100 packets, how many get lost, and how many come twice.
+    lost: u64,
+    doubled: u64,
+}
+
+const TICK: Nanos = Nanos::from_millis(5);
+
+impl World {
+    fn new(seed: u64, nodes: u64, quota: Quota) -> World {
+        let secret = KeySecret::public();
+        let limit = Arc::new(Limit::new(
+            LimitId::of_space("test"),
+            "test",
+            "test",
+            quota,
+            &secret,
+        ));
+        let keys = (0u8..20).map(|n| {
+            let mut hasher = limit.hasher.clone();
+            hasher.component("key", Some(&[n]));
+            hasher.key()
+        });
+        let pace = Pace {
+            min_interval: TICK,
+            ..Pace::default()
+        };
+        let partitions = Partitions::new(4).unwrap();
+        let node = |number| Node {
+            core: Core::new(CoreConfig {
+                boot: Boot::new(number),
+                partitions,
+                pace,
+            }),
+            counters: Counters::new(1_000, Fleet::with_store()),
+            admitted: 0,
+        };
+        let mut world = World {
+            dice: Dice(seed),
+            now: Timestamp::from_nanos(1_000_000_000_000),
+            nodes: (0..nodes).map(node).collect(),
+            store: Store::default(),
+            network: Vec::new(),
+            keys: keys.collect(),
+            limit,
+            lost: 0,
+            doubled: 0,
+        };
+        for node in 0..world.nodes.len() {
+            world.give(node, Event::Connected);
+        }
+        world
+    }
+
+    fn clock(&self) -> Now {
+        Now {
+            local: self.now,
+            fleet: self.now,
+        }
+    }
+
+    fn give(&mut self, node: usize, event: Event) {
+        let now = self.clock();
+        let Node { core, counters, .. } = &mut self.nodes[node];
+        core.handle(event, counters, now);
+        self.carry_out(node);
+    }
+
+    fn carry_out(&mut self, node: usize) {
+        while let Some(action) = self.nodes[node].core.next_action() {
+            match action {
+                Action::Batch(call, batch) => {
+                    let sent = self.now;
+                    let copies = 1 + u64::from(self.dice.roll(100) < self.doubled);
+                    for _ in 0..copies {
+                        let packet = Packet::ToStore {
+                            node,
+                            call,
+                            batch: Arc::clone(&batch),
+                            sent,
+                        };
+                        self.post(packet);
+                    }
+                    // The driver's timeout; after an answer it means nothing any more.
+                    let event = Event::Failed(call, Failure::Timeout);
+                    let late = self.now.after(Nanos::from_millis(300));
+                    self.network.push((late, Packet::ToNode { node, event }));
+                }
+                Action::Hello(call, _) => {
+                    let trip = RoundTrip {
+                        sent: self.now,
+                        received: self.now,
+                    };
+                    let nodes = u32::try_from(self.nodes.len()).unwrap();
+                    let agreement = Agreement::Agreed;
+                    let reply = HelloReply {
+                        agreement,
+                        nodes,
+                        time: self.now,
+                    };
+                    let event = Event::Hello(call, reply, trip);
+                    self.network
+                        .push((self.now.after(TICK), Packet::ToNode { node, event }));
+                }
+                Action::SetOffset(_) | Action::Report(_) => {}
+            }
+        }
+    }
+
+    fn post(&mut self, packet: Packet) {
+        if self.dice.roll(100) >= self.lost {
+            // Now and then a packet is late by longer than the timeout.
+            let most = if self.dice.roll(20) == 0 { 900 } else { 20 };
+            let delay = Nanos::from_millis(1 + self.dice.roll(most));
+            self.network.push((self.now.after(delay), packet));
+        }
+    }
+
+    fn step(&mut self) {
+        self.now = self.now.after(TICK);
+        let now = self.now;
+        let (mut due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.network)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
+        self.network = later;
+        due.sort_by_key(|(at, _)| *at);
+        for (_, packet) in due {
+            match packet {
+                Packet::ToStore {
+                    node,
+                    call,
+                    batch,
+                    sent,
+                } => {
+                    let reply = self.store.apply(&batch, now);
+                    let trip = RoundTrip {
+                        sent,
+                        received: now,
+                    };
+                    self.post(Packet::ToNode {
+                        node,
+                        event: Event::Batch(call, reply, trip),
+                    });
+                }
+                Packet::ToNode { node, event } => self.give(node, event),
+            }
+        }
+        for node in 0..self.nodes.len() {
+            let clock = self.clock();
+            let Node { core, counters, .. } = &mut self.nodes[node];
+            core.tick(counters, clock);
+            self.carry_out(node);
+        }
+    }
+
+    fn traffic(&mut self) {
+        for node in 0..self.nodes.len() {
+            for _ in 0..self.dice.roll(4) {
+                let key = self.keys[usize::try_from(self.dice.roll(20)).unwrap()];
+                let cost = Cost::new(1 + self.dice.roll(3));
+                let Node {
+                    counters, admitted, ..
+                } = &mut self.nodes[node];
+                let taken = counters.take(&self.limit, &self.limit.quota, key, cost, self.now);
+                if matches!(
+                    taken.outcome.verdict,
+                    crate::algorithms::Verdict::Admitted { .. }
+                ) {
+                    if self.dice.roll(10) == 0 {
+                        counters.give_back(key, cost, self.now, self.now);
+                    } else {
+                        *admitted += cost.get();
+                    }
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        (self.lost, self.doubled) = (0, 0);
+        for turn in 0..3_000 {
+            self.step();
+            let idle = self.nodes.iter().all(|node| node.core.is_idle());
+            if idle && turn > 600 {
+                return;
+            }
+        }
+        panic!("something is still under way");
+    }
+
+    fn admitted(&self) -> i64 {
+        i64::try_from(self.nodes.iter().map(|node| node.admitted).sum::<u64>()).unwrap()
+    }
+}
+
+fn window() -> Quota {
+    Quota::new(
+        Algorithm::FixedWindow,
+        1_000_000,
+        Nanos::from_secs(3_600),
+        None,
+    )
+    .unwrap()
+}
+
+fn log() -> Quota {
+    Quota::new(
+        Algorithm::SlidingLog,
+        100_000,
+        Nanos::from_secs(3_600),
+        None,
+    )
+    .unwrap()
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    0..60
+}
+
+#[test]
+fn a_network_that_loses_delays_and_doubles_changes_no_count() {
+    for quota in [window(), log()] {
+        for seed in seeds() {
+            let mut world = World::new(seed, 3, quota);
+            (world.lost, world.doubled) = (10, 10);
+            for _ in 0..200 {
+                world.traffic();
+                world.step();
+            }
+            world.settle();
+            let algorithm = quota.algorithm().name();
+            assert_eq!(
+                world.store.total(),
+                world.admitted(),
+                "seed {seed}, {algorithm}"
+            );
+        }
+    }
+}
+
+#[test]
+fn after_the_noise_every_node_sees_what_the_fleet_has_used() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, window());
+        (world.lost, world.doubled) = (10, 10);
+        for _ in 0..100 {
+            world.traffic();
+            world.step();
+        }
+        world.settle();
+        // One more check on each node asks the store about every cell.
+        for node in 0..3 {
+            for key in world.keys.clone() {
+                let counters = &world.nodes[node].counters;
+                counters.take(&world.limit, &world.limit.quota, key, Cost::ONE, world.now);
+                world.nodes[node].admitted += 1;
+            }
+            world.settle();
+        }
+        let mut used = 0;
+        for key in &world.keys {
+            let counters = &world.nodes[2].counters;
+            let taken = counters.take(
+                &world.limit,
+                &world.limit.quota,
+                *key,
+                Cost::ZERO,
+                world.now,
+            );
+            used += 1_000_000 - i64::try_from(taken.outcome.remaining).unwrap();
+        }
+        assert_eq!(used, world.admitted(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_flushed_store_is_filled_again_to_the_unit() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, window());
+        (world.lost, world.doubled) = (5, 5);
+        for turn in 0..200 {
+            world.traffic();
+            world.step();
+            if turn == 100 {
+                world.store = Store::default();
+            }
+        }
+        world.settle();
+        assert_eq!(world.store.total(), world.admitted(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_failover_that_forgets_the_last_batches_is_healed_to_the_unit() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, window());
+        (world.lost, world.doubled) = (5, 5);
+        let mut replica = Store::default();
+        for turn in 0..200 {
+            world.traffic();
+            world.step();
+            match turn {
+                90 => replica = world.store.clone(),
+                100 => world.store = replica.clone(),
+                _ => {}
+            }
+        }
+        world.settle();
+        assert_eq!(world.store.total(), world.admitted(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_store_that_was_away_hears_everything_that_still_matters() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 2, window());
+        for turn in 0..200 {
+            world.traffic();
+            world.step();
+            if (50..150).contains(&turn) {
+                world
+                    .network
+                    .retain(|(_, p)| !matches!(p, Packet::ToStore { .. }));
+            }
+        }
+        world.settle();
+        assert_eq!(world.store.total(), world.admitted(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_late_batch_lands_in_its_own_window() {
+    let second = Quota::new(Algorithm::FixedWindow, 1_000, Nanos::from_secs(1), None).unwrap();
+    for seed in seeds() {
+        let mut world = World::new(seed, 2, second);
+        (world.lost, world.doubled) = (20, 0);
+        let mut admitted: HashMap<u64, u64> = HashMap::new();
+        for _ in 0..400 {
+            let before = world.admitted();
+            world.traffic();
+            let window = world.now.window(Nanos::from_secs(1)).get();
+            *admitted.entry(window).or_default() +=
+                u64::try_from(world.admitted() - before).unwrap();
+            world.step();
+        }
+        world.settle();
+        for (window, admitted) in admitted {
+            let counted: i64 = world
+                .store
+                .hashes
+                .iter()
+                .filter(|(id, _)| id.slot.window.get() == window)
+                .flat_map(|(_, hash)| hash.counts.values())
+                .sum();
+            assert!(
+                counted <= i64::try_from(admitted).unwrap(),
+                "seed {seed}, window {window}"
+            );
+        }
+    }
+}

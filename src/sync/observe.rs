@@ -1,0 +1,117 @@
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+
+use super::batch::Agreement;
+use super::core::Report;
+use super::lane::Fate;
+use super::offset::Offset;
+use crate::counters::{Counters, Totals};
+use crate::names;
+
+/// The log lines and metrics of the sync, in one place.
+pub(super) struct Observer {
+    applied: Counter,
+    reopened: Counter,
+    replaying: Counter,
+    renamed: Counter,
+    deltas: Counter,
+    resends: Counter,
+    reopens: Counter,
+    replays: Counter,
+    expired: Counter,
+    seconds: Histogram,
+    lag: Gauge,
+    up: Gauge,
+    offset: Gauge,
+    offset_error: Gauge,
+    dirty: Gauge,
+    totals: Totals,
+}
+
+impl Observer {
+    pub(super) fn new() -> Observer {
+        let batches = |outcome: &'static str| counter!(names::SYNC_BATCHES, "outcome" => outcome);
+        Observer {
+            applied: batches("applied"),
+            reopened: batches("reopened"),
+            replaying: batches("replaying"),
+            renamed: batches("renamed"),
+            deltas: counter!(names::SYNC_DELTAS),
+            resends: counter!(names::SYNC_RESENDS),
+            reopens: counter!(names::SYNC_REOPENS),
+            replays: counter!(names::SYNC_REPLAYS),
+            expired: counter!(names::SYNC_EXPIRED),
+            seconds: histogram!(names::SYNC_SECONDS),
+            lag: gauge!(names::SYNC_LAG_SECONDS),
+            up: gauge!(names::STORE_UP),
+            offset: gauge!(names::CLOCK_OFFSET_SECONDS),
+            offset_error: gauge!(names::CLOCK_ERROR_SECONDS),
+            dirty: gauge!(names::DIRTY),
+            totals: Totals::default(),
+        }
+    }
+
+    pub(super) fn exchange_seconds(&self) -> Histogram {
+        self.seconds.clone()
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn offset(&self, offset: Offset) {
+        self.offset.set(offset.nanos as f64 / 1e9);
+        self.offset_error.set(offset.error.as_secs_f64());
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn cells(&mut self, counters: &Counters) {
+        self.dirty.set(counters.dirty() as f64);
+        let totals = counters.totals();
+        self.expired
+            .increment(totals.expired.saturating_sub(self.totals.expired));
+        self.totals = totals;
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn report(&self, report: &Report) {
+        match report {
+            Report::StoreUp => {
+                self.up.set(1.0);
+                tracing::info!("the store answers");
+            }
+            Report::StoreLost(failure) => {
+                self.up.set(0.0);
+                tracing::warn!(reason = %failure, "the store is lost; limits follow their on_store_loss");
+            }
+            Report::Disagreement(agreement) => {
+                self.up.set(0.0);
+                match agreement {
+                    Agreement::OtherPartitions(theirs) => tracing::error!(
+                        %theirs,
+                        "this node has another number of partitions than the fleet and does not sync"
+                    ),
+                    _ => tracing::error!(
+                        "this node has another key secret than the fleet and does not sync"
+                    ),
+                }
+            }
+            Report::Batch(fate, deltas) => match fate {
+                Fate::Applied => {
+                    self.applied.increment(1);
+                    self.deltas.increment(*deltas as u64);
+                }
+                Fate::Reopened => {
+                    self.reopened.increment(1);
+                    self.reopens.increment(1);
+                }
+                Fate::Replaying => {
+                    self.replaying.increment(1);
+                    self.replays.increment(1);
+                }
+                Fate::Renamed => self.renamed.increment(1),
+            },
+            Report::Resent => self.resends.increment(1),
+            Report::Failed(failure) => {
+                counter!(names::SYNC_ERRORS, "class" => failure.class()).increment(1);
+            }
+            Report::Lag(lag) => self.lag.set(lag.as_secs_f64()),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Batches and replies in the form of the scripts under `lua/`.
+
+use redis::{Cmd, ErrorKind, RedisError, Script, Value};
+
+use super::batch::{Agreement, Batch, BatchReply, Boot, Hello, HelloReply, Stored, Token};
+use super::error::Failure;
+use crate::counters::{HashId, Slot, Space};
+use crate::units::{KeySecret, Nanos, Partition, Partitions, Timestamp};
+
+/// How long a node counts as alive without saying so again.
+const ALIVE: Nanos = Nanos::from_secs(5);
+
+/// The scripts, and the names of the keys that they work on.
+pub(super) struct Wire {
+    fleet: String,
+    partitions: Partitions,
+    check_value: String,
+    boot: Boot,
+    window: Script,
+    bucket: Script,
+    hello: Script,
+}
+
+const WINDOW: &str = include_str!("../../lua/sync_window.lua");
+const BUCKET: &str = include_str!("../../lua/sync_bucket.lua");
+const HELLO: &str = include_str!("../../lua/sync_hello.lua");
+
+impl Wire {
+    pub(super) fn new(fleet: &str, partitions: Partitions, secret: &KeySecret, boot: Boot) -> Wire {
+        let check_value = secret
+            .check_value()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Wire {
+            fleet: fleet.to_owned(),
+            partitions,
+            check_value,
+            boot,
+            window: Script::new(WINDOW),
+            bucket: Script::new(BUCKET),
+            hello: Script::new(HELLO),
+        }
+    }
+
+    /// The commands that teach the store the scripts.
+    pub(super) fn load() -> [Cmd; 3] {
+        [WINDOW, BUCKET, HELLO].map(|script| {
+            let mut command = redis::cmd("SCRIPT");
+            command.arg("LOAD").arg(script);
+            command
+        })
+    }
+
+    pub(super) fn batch(&self, batch: &Batch) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        let HashId { partition, slot } = batch.id;
+        let mut packed = Packed::with_capacity(64 + 9 * batch.cells.len());
+        let buckets = matches!(slot.space, Space::Buckets { .. });
+        packed.array(4 + usize::from(buckets) + batch.cells.len());
+        packed.text(
+            &batch
+                .previous
+                .map(|token| token.to_string())
+                .unwrap_or_default(),
+        );
+        packed.text(&batch.new.to_string());
+        packed.number(slot.time_to_live().as_millis_ceil());
+        packed.number(u64::from(batch.previous.is_none()));
+        match slot.space {
+            Space::Windows { .. } => {
+                command
+                    .arg(self.window.get_hash())
+                    .arg(1)
+                    .arg(self.key(partition, slot));
+            }
+            Space::Buckets { .. } => {
+                packed.number(slot.space.length().get().div_ceil(1_000));
+                command.arg(self.bucket.get_hash()).arg(3);
+                for slot in [slot, slot.previous(), slot.next()] {
+                    command.arg(self.key(partition, slot));
+                }
+            }
+        }
+        command.arg(batch.lane.to_string());
+        for (key, delta) in &batch.cells {
+            command.arg(&key.to_bytes());
+            packed.signed(delta.cost);
+        }
+        command.arg(packed.0);
+        command
+    }
+
+    pub(super) fn hello(&self, hello: Hello) -> Cmd {
+        let alive = match hello {
+            Hello::Alive => ALIVE.as_millis_ceil(),
+            Hello::Leaving => 0,
+        };
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(self.hello.get_hash()).arg(2);
+        command.arg(format!("{}:{{fleet}}:agreed", self.fleet));
+        command.arg(format!("{}:{{fleet}}:nodes", self.fleet));
+        command.arg(self.partitions.get()).arg(&self.check_value);
+        command.arg(self.boot.to_string()).arg(alive);
+        command
+    }
+
+    pub(super) fn batch_reply(&self, batch: &Batch, value: Value) -> Result<BatchReply, Failure> {
+        let Value::Array(items) = value else {
+            return Err(Failure::BadReply);
+        };
+        let [token, seconds, micros, totals @ ..] = &items[..] else {
+            return Err(Failure::BadReply);
+        };
+        let token = match token {
+            Value::Nil => Stored::Nothing,
+            value => text(value)
+                .and_then(|text| Token::parse(&text))
+                .map_or(Stored::Foreign, Stored::Token),
+        };
+        let totals: Option<Vec<u64>> = totals.iter().map(number).collect();
+        match totals {
+            Some(totals) if totals.len() == batch.cells.len() => Ok(BatchReply {
+                token,
+                totals,
+                time: time(seconds, micros)?,
+            }),
+            _ => Err(Failure::BadReply),
+        }
+    }
+
+    pub(super) fn hello_reply(&self, value: Value) -> Result<HelloReply, Failure> {
+        let Value::Array(items) = value else {
+            return Err(Failure::BadReply);
+        };
+        let [partitions, secret, seconds, micros, nodes] = &items[..] else {
+            return Err(Failure::BadReply);
+        };
+        let partitions = text(partitions).ok_or(Failure::BadReply)?;
+        let agreement = if partitions != self.partitions.get().to_string() {
+            Agreement::OtherPartitions(partitions.chars().take(16).collect())
+        } else if text(secret).as_ref() != Some(&self.check_value) {
+            Agreement::OtherSecret
+        } else {
+            Agreement::Agreed
+        };
+        let nodes = number(nodes).and_then(|nodes| u32::try_from(nodes).ok());
+        let nodes = nodes.ok_or(Failure::BadReply)?;
+        Ok(HelloReply {
+            agreement,
+            nodes,
+            time: time(seconds, micros)?,
+        })
+    }
+
+    /// The name of a hash. The braces make all hashes of a partition lie together
+    /// in a cluster.
+    fn key(&self, partition: Partition, slot: Slot) -> String {
+        let Slot { space, window } = slot;
+        format!(
+            "{}:{{p{}}}:{space}:{}",
+            self.fleet,
+            partition.get(),
+            window.get()
+        )
+    }
+}
+
+/// A msgpack document. Writing into a vector cannot fail.
+struct Packed(Vec<u8>);
+
+impl Packed {
+    fn with_capacity(bytes: usize) -> Packed {
+        Packed(Vec::with_capacity(bytes))
+    }
+
+    fn array(&mut self, length: usize) {
+        let _ =
+            rmp::encode::write_array_len(&mut self.0, u32::try_from(length).unwrap_or(u32::MAX));
+    }
+
+    fn text(&mut self, text: &str) {
+        let _ = rmp::encode::write_str(&mut self.0, text);
+    }
+
+    fn number(&mut self, number: u64) {
+        let _ = rmp::encode::write_uint(&mut self.0, number);
+    }
+
+    fn signed(&mut self, number: i64) {
+        let _ = rmp::encode::write_sint(&mut self.0, number);
+    }
+}
+
+/// What an error of the client library means.
+pub(super) fn failure(error: &RedisError) -> Failure {
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => Failure::Denied,
+        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Failure::BadReply,
+        _ if error.is_timeout() => Failure::Timeout,
+        _ if error.is_io_error() || error.is_connection_dropped() => Failure::Disconnected,
+        _ => {
+            let (code, detail) = (error.code().unwrap_or_default(), error.detail());
+            Failure::from_error_line(code, detail.unwrap_or_default())
+        }
+    }
+}
+
+fn time(seconds: &Value, micros: &Value) -> Result<Timestamp, Failure> {
+    let (seconds, micros) = number(seconds)
+        .zip(number(micros))
+        .ok_or(Failure::BadReply)?;
+    Ok(Timestamp::EPOCH
+        .after(Nanos::from_secs(seconds))
+        .after(Nanos::new(micros.saturating_mul(1_000))))
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        value => text(value)?.parse().ok(),
+    }
+}

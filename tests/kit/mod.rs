@@ -1,0 +1,28 @@
+//! Support for tests with real processes: a Redis, a daemon, clients for its
+//! doors, a proxy that misbehaves on command and a steady load.
+//!
+//! Everything is blocking and plain `std`. A process or thread that is started
+//! here ends with the value that stands for it.
+
+// Each test binary takes what it needs of the kit, and the rest is dead to it.
+#![allow(dead_code, unreachable_pub, unused_imports)]
+// Support for tests fails by panicking, and runs on the real clock.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
+// Its figures are those of a test, far from any edge.
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+mod addr;
+mod daemon;
+mod drive;
+pub mod http;
+mod process;
+mod proxy;
+mod redis_server;
+pub mod resp;
+
+pub use addr::Addr;
+pub use daemon::{Daemon, sum, tidegate};
+pub use drive::{Drive, Driven, Sample};
+pub use process::wait_until;
+pub use proxy::Proxy;
+pub use redis_server::Redis;
