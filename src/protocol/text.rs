@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 /// How many characters of a client's text a message repeats.
-const SHOWN: usize = 64;
+const SHOWN: usize = 128;
 
 /// Shows the start of a client's text in printable ASCII: everything else is
 /// escaped, so that no reply or log line can be split or forged with it.
@@ -42,6 +42,6 @@ mod tests {
     #[test]
     fn long_text_is_cut() {
         let shown = Shown(&[b'a'; 1_000]).to_string();
-        assert_eq!(shown, format!("{}...", "a".repeat(64)));
+        assert_eq!(shown, format!("{}...", "a".repeat(128)));
     }
 }

@@ -346,7 +346,7 @@ mod tests {
         let long = reply(&"x".repeat(1_000));
         assert_eq!(
             long,
-            format!("-ERR unknown command '{}...'\r\n", "x".repeat(64))
+            format!("-ERR unknown command '{}...'\r\n", "x".repeat(128))
         );
     }
 
