@@ -26,8 +26,11 @@ const TIMED: u32 = 16;
 /// How many ticks make the request timeout.
 const TICKS: u32 = 2;
 
-/// Answers `stream` until it ends, breaks the protocol, is too slow, or `stop` is done
-/// and everything that had arrived is answered.
+/// How long what was sent before `stop` may take to arrive.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Answers `stream` until it ends, breaks the protocol or is too slow, or until `stop` is
+/// done and everything that had been sent is answered.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     id: u64,
@@ -35,7 +38,10 @@ pub(super) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let mut stream = Patient::new(stream, shared.config.request_timeout);
-    let mut stop = pin!(stop);
+    let mut stop = pin!(async {
+        stop.await;
+        time::sleep(GRACE).await;
+    });
     let mut watch = Watch::new(
         shared.config.request_timeout,
         shared.config.resp_idle_timeout,
@@ -70,7 +76,11 @@ pub(super) async fn serve(
                     Ok(1..) => break,
                     Ok(0) | Err(_) => return,
                 },
-                () = &mut stop => return,
+                () = &mut stop => {
+                    // It is over either way.
+                    let _ = stream.shutdown().await;
+                    return;
+                }
                 _ = watch.ticks.tick() => match watch.tick(&connection) {
                     Patience::Left => {}
                     Patience::Idle => connection.rest(),

@@ -58,7 +58,6 @@ where
         .header_read_timeout(limits.idle)
         .max_header_size(MAX_HEAD)
         .max_buf_size(MAX_BUFFER)
-        .pipeline_flush(true)
         .serve_connection(stream, service);
     let (mut connection, mut stop) = (pin!(connection), pin!(stop));
     let ended = tokio::select! {
