@@ -1,10 +1,9 @@
 //! The command line, the configuration, and the wiring of all rooms.
 
-mod address;
 mod banner;
 mod check;
 mod cli;
-mod config;
+pub mod config;
 mod exit;
 mod secrets;
 mod serve;
@@ -14,5 +13,4 @@ mod telemetry;
 mod validate;
 
 pub use cli::run;
-pub use config::{Config, Fault, KEYS, Key, Settings, Surroundings, load};
 pub use exit::Exit;

@@ -19,7 +19,7 @@ pub use decision::{Decision, Described as DescribedLimit, Outcome};
 pub use request::{Request, Subject};
 
 /// Decides requests: the rules, and the cells that they count in.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Engine {
     rules: ArcSwap<RuleSet>,
     counters: Arc<Counters>,

@@ -134,8 +134,12 @@ impl Server {
             (Door::Resp, &config.resp),
             (Door::Admin, &config.admin),
         ] {
+            let mode = match door {
+                Door::Admin => config.admin_socket_mode,
+                Door::Http | Door::Resp => config.socket_mode,
+            };
             for address in addresses {
-                for socket in listener::bind(address, config.socket_mode)? {
+                for socket in listener::bind(address, mode)? {
                     // Judged by what it came to, not by how it was spelt.
                     let exposed = door == Door::Admin && !socket.address.is_local();
                     if exposed && config.admin_token.is_none() {

@@ -2,62 +2,47 @@
 
 use std::fmt;
 
-use super::address::Address;
-use super::config::Settings;
+use super::store_url::StoreUrl;
+use crate::server::{Address, Door};
 
 /// What is served, where, and one command to try.
 pub(super) struct Banner<'a> {
-    /// What is served.
-    pub(super) settings: &'a Settings,
     /// The config file, for people.
     pub(super) file: &'a str,
     /// The rules' names, each once.
     pub(super) rules: &'a [&'a str],
-    /// Where HTTP is served, as bound.
-    pub(super) http: &'a [Address],
+    /// Where the fleet counts, and its name; `None` for this node alone.
+    pub(super) store: Option<(&'a StoreUrl, &'a str)>,
+    /// The addresses, as bound.
+    pub(super) doors: &'a [(Door, Address)],
 }
 
 impl fmt::Display for Banner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Banner {
-            settings,
-            file,
-            rules,
-            http,
-        } = self;
         write!(f, "Tidegate {} serves ", env!("CARGO_PKG_VERSION"))?;
-        match rules {
+        match self.rules {
             [] => write!(f, "no rules")?,
-            [one] => write!(f, "the rule {one}")?,
-            [first, second, more @ ..] => {
-                write!(f, "{} rules: {first}, {second}", rules.len())?;
-                for rule in more.iter().take(6) {
-                    write!(f, ", {rule}")?;
-                }
-                if more.len() > 6 {
-                    write!(f, ", …")?;
-                }
+            [one] => write!(f, "1 rule: {one}")?,
+            rules => {
+                const SHOWN: usize = 8;
+                let shown = rules.get(..SHOWN).unwrap_or(rules).join(", ");
+                let more = if rules.len() > SHOWN { ", …" } else { "" };
+                write!(f, "{} rules: {shown}{more}", rules.len())?;
             }
         }
-        writeln!(f, " ({file})")?;
-        match &settings.store {
-            Some(store) => writeln!(f, "  store   {store} (fleet {})", settings.fleet)?,
-            None => writeln!(f, "  store   none: this node counts alone")?,
+        writeln!(f, " ({})", self.file)?;
+        match self.store {
+            Some((store, fleet)) => writeln!(f, "  store {store}, fleet {fleet}")?,
+            None => writeln!(f, "  store none: this node counts alone")?,
         }
-        for (door, addresses) in [
-            ("http", *http),
-            ("resp", &settings.resp),
-            ("admin", &settings.admin),
-            ("probes", &settings.probes),
-        ] {
-            for address in addresses {
-                writeln!(f, "  {door:<7} {address}")?;
-            }
+        for (door, address) in self.doors {
+            writeln!(f, "  {:<5} {address}", door.name())?;
         }
-        if let ([rule, ..], [address, ..]) = (rules, http) {
-            write!(f, "Try: {}", curl(address, rule))?;
+        let http = self.doors.iter().find(|(door, _)| *door == Door::Http);
+        match (self.rules, http) {
+            ([rule, ..], Some((_, address))) => writeln!(f, "Try: {}", curl(address, rule)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -70,7 +55,7 @@ fn curl(address: &Address, rule: &str) -> String {
             "curl -s --unix-socket {} http://localhost/v1/check -d {body}",
             shell_quoted(&path.to_string_lossy())
         ),
-        Address::Tcp(..) => format!("curl -s http://{address}/v1/check -d {body}"),
+        Address::Tcp { .. } => format!("curl -s http://{address}/v1/check -d {body}"),
     }
 }
 
@@ -96,7 +81,7 @@ mod tests {
             r#"curl -s --unix-socket '/tmp/it'\''s here/http.sock' http://localhost/v1/check -d '{"rule":"orders","key":"alice"}'"#
         );
         assert_eq!(
-            curl(&Address::Tcp("127.0.0.1".into(), 80), "a"),
+            curl(&"127.0.0.1:80".parse().unwrap(), "a"),
             r#"curl -s http://127.0.0.1:80/v1/check -d '{"rule":"a","key":"alice"}'"#
         );
     }

@@ -10,10 +10,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::address::Address;
 use super::config;
 use super::exit::Exit;
 use super::surroundings;
+use crate::server::{Address, AddressError};
 use crate::units::Nanos;
 
 /// The arguments of `tidegate check`.
@@ -68,8 +68,8 @@ pub(super) struct CheckArgs {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
-    #[error("`{0}` is not an address; write unix:PATH or HOST:PORT")]
-    Address(String),
+    #[error("`{given}` is not an address: {error}")]
+    Address { given: String, error: AddressError },
     #[error("cannot reach {address}: {source}")]
     Unreachable { address: Address, source: io::Error },
     #[error("{address} does not answer as Tidegate does: {source}")]
@@ -90,7 +90,7 @@ enum AskError {
 impl AskError {
     fn exit(&self) -> Exit {
         match self {
-            AskError::Address(_) | AskError::Request(_) => Exit::Usage,
+            AskError::Address { .. } | AskError::Request(_) => Exit::Usage,
             AskError::Runtime(_) => Exit::Internal,
             _ => Exit::Unavailable,
         }
@@ -189,7 +189,10 @@ fn address(args: &CheckArgs) -> Result<Address, AskError> {
     first
         .replace("{runtime}", &runtime)
         .parse()
-        .map_err(|_| AskError::Address(first.to_owned()))
+        .map_err(|error| AskError::Address {
+            given: first.to_owned(),
+            error,
+        })
 }
 
 async fn exchange(address: &Address, request: Request<Full<Bytes>>) -> Result<Answer, AskError> {
@@ -202,9 +205,8 @@ async fn exchange(address: &Address, request: Request<Full<Bytes>>) -> Result<An
             let stream = UnixStream::connect(path).await.map_err(unreachable)?;
             talk(address, stream, request).await
         }
-        Address::Tcp(host, port) => {
-            let host = host.trim_matches(['[', ']']);
-            let stream = TcpStream::connect((host, *port))
+        Address::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port))
                 .await
                 .map_err(unreachable)?;
             talk(address, stream, request).await

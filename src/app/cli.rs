@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 
 use super::check::{self, CheckArgs};
-use super::config::{self, Fault, Given, KEYS, ValueError};
+use super::config::{self, Fault, Given, KEYS};
 use super::exit::Exit;
 use super::validate::{self, ValidateArgs};
 use super::{serve, surroundings};
@@ -142,7 +142,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             warn_of_unknown_variables();
             let surroundings = surroundings::of_this_process();
             match config::load(config.as_deref(), given, &surroundings, wait_for_config) {
-                Ok(config) => serve::serve(&config),
+                Ok(config) => serve::serve(config),
                 Err(faults) => tell(&faults),
             }
         }

@@ -5,16 +5,16 @@ mod fault;
 mod file;
 mod keys;
 mod load;
+mod patience;
 mod resolve;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
 
-pub use fault::{Fault, Place};
-pub use file::Format;
+pub use fault::Fault;
 pub use keys::{KEYS, Key};
-pub use load::{Config, DEFAULT_FILE, FileKind, Sound, load, validate};
+pub use load::{Config, FileKind, load, rule_names, validate};
 pub use resolve::Given;
 pub use settings::{LogFormat, RuntimeDir, Settings, Surroundings};
 pub use value::{ValueError, read_duration};

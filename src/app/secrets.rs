@@ -1,28 +1,11 @@
 //! Secrets, from the files that hold them.
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 
 use super::config::{Fault, Settings};
+use crate::server::AdminToken;
 use crate::units::KeySecret;
-
-/// The token that admin requests over TCP must show.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct AdminToken(String);
-
-impl AdminToken {
-    /// The token itself.
-    pub(super) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for AdminToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AdminToken(***)")
-    }
-}
 
 /// The secret that keys are hashed with: the file's, else the public one.
 ///
@@ -41,19 +24,18 @@ pub(super) fn key_secret(settings: &Settings) -> Result<KeySecret, Fault> {
 /// The admin's token, if there is one; blanks around it are no part of it.
 ///
 /// # Errors
-/// [`Fault`] if the file cannot be read or is not one line of printable ASCII.
+/// [`Fault`] if the file cannot be read or is not one word of printable ASCII.
 pub(super) fn admin_token(settings: &Settings) -> Result<Option<AdminToken>, Fault> {
     let Some(path) = &settings.admin_token_file else {
         return Ok(None);
     };
     let bytes = read(path)?;
-    let token = bytes.trim_ascii();
-    match std::str::from_utf8(token) {
-        Ok(token) if !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()) => {
-            Ok(Some(AdminToken(token.to_owned())))
-        }
-        _ => Err(Fault::Token(path.clone())),
-    }
+    std::str::from_utf8(&bytes)
+        .ok()
+        .map(str::trim)
+        .filter(|token| token.bytes().all(|b| b.is_ascii_graphic()))
+        .and_then(AdminToken::new)
+        .map_or_else(|| Err(Fault::Token(path.clone())), |token| Ok(Some(token)))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Fault> {

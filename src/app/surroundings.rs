@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Resource, getrlimit, setrlimit};
+
 use super::config::{RuntimeDir, Surroundings};
 
 /// Reads the surroundings of this process.
@@ -35,6 +37,16 @@ fn name_of(host: &str) -> String {
         "node".to_owned()
     } else {
         name
+    }
+}
+
+/// Raises this process's limit of open files, and so of connections, as far as it
+/// may. Where it may not, the server makes do with what there is.
+pub(super) fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of open files stays");
     }
 }
 

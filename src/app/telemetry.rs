@@ -7,6 +7,7 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 use tracing_subscriber::EnvFilter;
 
 use super::config::LogFormat;
+use crate::counters::Counters;
 use crate::names;
 
 /// What each metric is. Names of counters end in `_total`, of times in `_seconds`.
@@ -116,6 +117,15 @@ pub(super) fn metrics() -> Result<PrometheusHandle, BuildError> {
     }
     metrics::gauge!(names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     Ok(handle)
+}
+
+/// Takes over what the cells count by themselves.
+pub(super) fn publish(counters: &Counters) {
+    let gauge = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    let totals = counters.totals();
+    metrics::gauge!(names::CELLS).set(gauge(counters.cells()));
+    metrics::counter!(names::OVERFLOW).absolute(totals.overflowed);
+    metrics::counter!(names::EVICTED).absolute(totals.evicted);
 }
 
 /// Starts logging to standard error, one line an event, and makes a panic one of

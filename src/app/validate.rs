@@ -24,7 +24,12 @@ pub(super) fn validate(args: &ValidateArgs) -> Exit {
     let mut exit = Exit::Done;
     for file in &args.files {
         match config::validate(file, args.kind, &surroundings) {
-            Ok(sound) => println!("{}: {sound}", file.display()),
+            Ok(sound) => {
+                println!("{}: {sound}", file.display());
+                for warning in &sound.warnings {
+                    eprintln!("tidegate: {warning} (a warning)");
+                }
+            }
             Err(faults) => exit = tell(&faults),
         }
     }

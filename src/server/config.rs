@@ -24,8 +24,10 @@ pub struct ServerConfig {
     pub admin: Vec<Address>,
     /// What admin requests must show; needed where other machines reach them.
     pub admin_token: Option<AdminToken>,
-    /// The permissions of Unix sockets.
+    /// The permissions of the Unix sockets of `http` and `resp`.
     pub socket_mode: u32,
+    /// The permissions of the Unix sockets of `admin`, which are their only guard.
+    pub admin_socket_mode: u32,
     /// The most connections at once over all `http` and `resp` addresses; it is
     /// lowered to what the limit of open files allows.
     pub max_connections: usize,
@@ -50,6 +52,7 @@ impl Default for ServerConfig {
             admin: Vec::new(),
             admin_token: None,
             socket_mode: 0o660,
+            admin_socket_mode: 0o600,
             max_connections: 10_000,
             request_timeout: Duration::from_secs(10),
             http_idle_timeout: Duration::from_secs(30),

@@ -4,12 +4,18 @@ use tokio::sync::Semaphore;
 
 use super::{Observer, Readiness, ServerConfig, Services, Shared};
 use crate::clock::Clock;
+use crate::counters::{Counters, Fleet};
 use crate::engine::Engine;
-use crate::units::Timestamp;
+use crate::rules::RuleSet;
+use crate::units::{KeySecret, Timestamp};
 
 /// A server's insides, without a server: no rules, and a clock that stands still.
 pub(super) fn shared() -> Shared {
-    let engine = Engine::default();
+    let engine = Engine::new(
+        RuleSet::default(),
+        Arc::new(Counters::new(1_000, Fleet::alone())),
+        &KeySecret::public(),
+    );
     let observer = Observer::new(engine.snapshot().rules());
     Shared {
         services: Services {

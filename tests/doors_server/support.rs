@@ -5,11 +5,13 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tempfile::TempDir;
 use tidegate::clock::Clock;
+use tidegate::counters::{Counters, Fleet};
 use tidegate::engine::Engine;
+use tidegate::rules::RuleSet;
 use tidegate::server::{
     Address, Door, Drained, Observer, Readiness, Server, ServerConfig, Services,
 };
-use tidegate::units::Timestamp;
+use tidegate::units::{KeySecret, Timestamp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
@@ -30,7 +32,11 @@ pub(crate) struct Running {
 }
 
 fn engine() -> Engine {
-    Engine::default()
+    Engine::new(
+        RuleSet::default(),
+        Arc::new(Counters::new(10_000, Fleet::alone())),
+        &KeySecret::public(),
+    )
 }
 
 /// Serves `config`. The test must run in a runtime of one thread.

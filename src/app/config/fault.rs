@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::value::ValueError;
+use crate::rules::{self, At};
 
 /// Where somebody wrote something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,11 +14,9 @@ pub enum Place {
     /// In a file.
     File {
         /// The file, as it was named.
-        file: Arc<Path>,
-        /// The line, from 1; 0 where it is not known.
-        line: u64,
-        /// The column, from 1.
-        column: u64,
+        file: Arc<str>,
+        /// Where in it.
+        at: At,
     },
     /// In the environment variable of this name.
     Variable(&'static str),
@@ -32,7 +31,7 @@ impl Place {
     /// working directory.
     pub(super) fn directory(&self) -> Option<&Path> {
         match self {
-            Place::File { file, .. } => file.parent(),
+            Place::File { file, .. } => Path::new(&**file).parent(),
             _ => None,
         }
     }
@@ -41,10 +40,7 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::File { file, line: 0, .. } => write!(f, "{}", file.display()),
-            Place::File { file, line, column } => {
-                write!(f, "{}:{line}:{column}", file.display())
-            }
+            Place::File { file, at } => write!(f, "{file}:{}:{}", at.line, at.column),
             Place::Variable(name) => f.write_str(name),
             Place::Flag(name) => write!(f, "--{name}"),
             Place::Default => f.write_str("default"),
@@ -77,14 +73,9 @@ pub enum Fault {
     /// A directory of rule files has none.
     #[error("{}: no file in it ends in .yaml, .yml, .toml or .json", .0.display())]
     NoRuleFiles(PathBuf),
-    /// A file breaks its format's grammar.
-    #[error("{place}: {message}")]
-    Syntax {
-        /// Where.
-        place: Place,
-        /// What the grammar says.
-        message: String,
-    },
+    /// A file breaks its format, or a rule in it cannot be used.
+    #[error("{0}")]
+    File(rules::Fault),
     /// A key that does not exist.
     #[error("{place}: there is no key `{key}`{}", suggestion(*.nearest))]
     UnknownKey {
@@ -116,22 +107,18 @@ pub enum Fault {
     /// An admin token that no header could carry.
     #[error("{}: the admin token must be one word of printable ASCII", .0.display())]
     Token(PathBuf),
-    /// A rule that cannot be used.
-    #[error("{0}")]
-    Rule(String),
 }
 
 impl Fault {
-    /// The line of the file that it is in; 0 for what is in none.
-    pub(super) fn line(&self) -> u64 {
+    /// Where in a file it is; `None` for what is in none.
+    pub(super) fn at(&self) -> Option<At> {
         match self {
-            Fault::Syntax { place, .. }
-            | Fault::UnknownKey { place, .. }
-            | Fault::Value { place, .. } => match place {
-                Place::File { line, .. } => *line,
-                _ => 0,
+            Fault::File(fault) => Some(fault.at),
+            Fault::UnknownKey { place, .. } | Fault::Value { place, .. } => match place {
+                Place::File { at, .. } => Some(*at),
+                _ => None,
             },
-            _ => 0,
+            _ => None,
         }
     }
 }

@@ -95,26 +95,10 @@ pub const KEYS: &[Key] = &[
         variable: "TIDEGATE_ADMIN",
         value: "ADDR",
         default: &["unix:{runtime}/admin.sock"],
-        help: "Where to serve /metrics, /livez and /readyz; beyond this machine only with a token",
+        help: "Where to serve /metrics, /livez and /readyz; beyond this machine only with a token, which probes need not show",
         set: Set::Each(|s, v| {
             let address = s.address(v)?;
             s.admin.push(address);
-            Ok(())
-        }),
-    },
-    Key {
-        name: "probes",
-        flag: "probes",
-        variable: "TIDEGATE_PROBES",
-        value: "HOST:PORT",
-        default: &[],
-        help: "Where to serve /livez and /readyz and nothing else, to anybody",
-        set: Set::Each(|s, v| {
-            let address = s.address(v)?;
-            if address.is_unix() {
-                return Err(ValueError::NotTcp(address.to_string()));
-            }
-            s.probes.push(address);
             Ok(())
         }),
     },
@@ -136,9 +120,21 @@ pub const KEYS: &[Key] = &[
         variable: "TIDEGATE_SOCKET_MODE",
         value: "OCTAL",
         default: &["0600"],
-        help: "Permissions of the Unix sockets",
+        help: "Permissions of the Unix sockets of http and resp",
         set: Set::One(|s, v| {
             s.socket_mode = v.mode()?;
+            Ok(())
+        }),
+    },
+    Key {
+        name: "admin_socket_mode",
+        flag: "admin-socket-mode",
+        variable: "TIDEGATE_ADMIN_SOCKET_MODE",
+        value: "OCTAL",
+        default: &["0600"],
+        help: "Permissions of the Unix sockets of admin",
+        set: Set::One(|s, v| {
+            s.admin_socket_mode = v.mode()?;
             Ok(())
         }),
     },
@@ -147,7 +143,7 @@ pub const KEYS: &[Key] = &[
         flag: "max-connections",
         variable: "TIDEGATE_MAX_CONNECTIONS",
         value: "NUMBER",
-        default: &["4096"],
+        default: &["10000"],
         help: "Most connections at once, over all http and resp addresses",
         set: Set::One(|s, v| {
             s.max_connections = v.number(1, 1_000_000)?;

@@ -2,20 +2,20 @@
 
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::path::Path;
 
 use super::fault::Fault;
-use super::file::{self, Format};
+use super::file;
 use super::keys::Key;
-use super::resolve::{Given, Layers, RULES};
+use super::patience::Patience;
+use super::resolve::{Given, Layers};
 use super::settings::{Settings, Surroundings};
-use crate::units::Nanos;
+use crate::app::secrets;
+use crate::rules::{self, Compiled, Defaults, FILE_FIELDS, Format, RuleSet, Source};
+use crate::units::{KeySecret, Nanos};
 
 /// The config file that is read where none is named.
-pub const DEFAULT_FILE: &str = "config/tidegate.yaml";
+pub(super) const DEFAULT_FILE: &str = "config/tidegate.yaml";
 
 /// The same file, for a working directory that has none.
 const BUILT_IN: &str = include_str!("../../../config/tidegate.yaml");
@@ -25,26 +25,19 @@ const BUILT_IN: &str = include_str!("../../../config/tidegate.yaml");
 pub struct Config {
     /// The settings.
     pub settings: Settings,
-    /// The rules' files, read.
-    pub sources: Vec<Source>,
+    /// The rules.
+    pub rules: RuleSet,
+    /// The secret that the rules' keys are made with.
+    pub secret: KeySecret,
+    /// What the operator may not have meant.
+    pub warnings: Vec<rules::Fault>,
     /// The config file, for people.
     pub file: String,
 }
 
-/// Text with rules in it. A stand-in until the rules' own.
-#[derive(Debug)]
-pub struct Source {
-    /// The file, as it was named.
-    pub name: Arc<Path>,
-    /// What is in it.
-    pub text: String,
-    /// Its format.
-    pub format: Format,
-}
-
-/// Reads the configuration: `config`, else [`DEFAULT_FILE`] if there is one, else
-/// the same file as it was built in; over it `given`. Files that are not there may
-/// yet appear for as long as `wait`, all in all.
+/// Reads the configuration: `config`, else `config/tidegate.yaml` if there is one,
+/// else the same file as it was built in; over it `given`. Files that are not there
+/// may yet appear for as long as `wait`, all in all.
 ///
 /// # Errors
 /// Everything that is wrong with it.
@@ -64,7 +57,7 @@ pub fn load(
         None if default.exists() => (read(default), DEFAULT_FILE.to_owned()),
         None => (
             Ok(Source {
-                name: default.into(),
+                name: DEFAULT_FILE.to_owned(),
                 text: BUILT_IN.to_owned(),
                 format: Format::Yaml,
             }),
@@ -72,50 +65,88 @@ pub fn load(
         ),
     };
     let source = source.map_err(|fault| vec![fault])?;
-    resolve(source, name, given, surroundings, &mut patience)
+    resolve(
+        source,
+        given,
+        surroundings,
+        &mut patience,
+        secrets::key_secret,
+    )
+    .map(|resolved| Config {
+        settings: resolved.settings,
+        rules: resolved.compiled.rules,
+        secret: resolved.secret,
+        warnings: resolved.compiled.warnings,
+        file: name,
+    })
 }
 
+struct Resolved {
+    settings: Settings,
+    compiled: Compiled,
+    secret: KeySecret,
+}
+
+/// From the text of a config file to settings and rules. Faults are in the order
+/// of the file, after those of flags and variables.
 fn resolve(
     source: Source,
-    name: String,
     given: Vec<Given>,
     surroundings: &Surroundings,
     patience: &mut Patience,
-) -> Result<Config, Vec<Fault>> {
+    secret: impl FnOnce(&Settings) -> Result<KeySecret, Fault>,
+) -> Result<Resolved, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut layers = Layers::default();
-    let mut inline = false;
-    match file::entries(&source.name, &source.text, source.format) {
+    let mut with_rules = false;
+    match file::entries(&source) {
         Ok(entries) => {
-            inline = entries.iter().any(|entry| entry.key == RULES);
+            with_rules = entries.iter().any(|entry| is_of_rules(&entry.key));
             layers.file(entries, &mut faults);
         }
-        Err(fault) => faults.push(fault),
+        Err(broken) => faults.extend(broken),
     }
     for given in given {
         layers.add(given);
     }
     let settings = layers.settings(surroundings, &mut faults);
+    let secret = secret(&settings).unwrap_or_else(|fault| {
+        faults.push(fault);
+        KeySecret::public()
+    });
     let mut sources = Vec::new();
-    if inline && !layers.rules_are_replaced() {
-        sources.push(source);
-    }
     for path in &settings.rules_files {
         match patience.until_there(path).and_then(|()| rule_sources(path)) {
             Ok(found) => sources.extend(found),
             Err(fault) => faults.push(fault),
         }
     }
+    let inline = Some(&source).filter(|_| with_rules && !layers.rules_are_replaced());
+    let defaults = Defaults {
+        pace: settings.pace,
+        secret: secret.clone(),
+    };
+    let compiled = RuleSet::compile_with(inline, &sources, &defaults).unwrap_or_else(|broken| {
+        faults.extend(broken.0.into_iter().map(Fault::File));
+        Compiled {
+            rules: RuleSet::default(),
+            warnings: Vec::new(),
+        }
+    });
     if faults.is_empty() {
-        Ok(Config {
+        return Ok(Resolved {
             settings,
-            sources,
-            file: name,
-        })
-    } else {
-        faults.sort_by_key(Fault::line);
-        Err(faults)
+            compiled,
+            secret,
+        });
     }
+    faults.sort_by_key(Fault::at);
+    Err(faults)
+}
+
+/// Whether a key of a config file is for the rules to read.
+pub(super) fn is_of_rules(key: &str) -> bool {
+    FILE_FIELDS.contains(&key)
 }
 
 /// Reads the rule file `path`, or every one in the directory `path`, by name.
@@ -152,48 +183,10 @@ fn read(path: &Path) -> Result<Source, Fault> {
         source,
     })?;
     Ok(Source {
-        name: path.into(),
+        name: path.display().to_string(),
         text,
         format,
     })
-}
-
-/// How long to wait for files, all in all: counted in looks, since only the clock
-/// of the decisions may be read.
-struct Patience {
-    whole: Nanos,
-    looks: u64,
-}
-
-impl Patience {
-    const BETWEEN_LOOKS: Nanos = Nanos::from_millis(50);
-
-    fn of(whole: Nanos) -> Patience {
-        Patience {
-            whole,
-            looks: whole.get().div_ceil(Self::BETWEEN_LOOKS.get()),
-        }
-    }
-
-    /// Waits until `path` is there. Without any patience, a missing file is for
-    /// the reader to complain of.
-    fn until_there(&mut self, path: &Path) -> Result<(), Fault> {
-        while !path.exists() {
-            if self.looks == 0 {
-                return if self.whole.is_zero() {
-                    Ok(())
-                } else {
-                    Err(Fault::NotThere {
-                        path: path.to_owned(),
-                        waited: self.whole,
-                    })
-                };
-            }
-            self.looks -= 1;
-            thread::sleep(Duration::from(Self::BETWEEN_LOOKS));
-        }
-        Ok(())
-    }
 }
 
 /// What a file is meant to be.
@@ -205,11 +198,13 @@ pub enum FileKind {
     Rules,
 }
 
-/// What a sound file has in it, for people.
-#[derive(Debug, PartialEq, Eq)]
+/// What a sound file has in it.
+#[derive(Debug)]
 pub struct Sound {
     kind: FileKind,
     rules: usize,
+    /// What its author may not have meant.
+    pub warnings: Vec<rules::Fault>,
 }
 
 impl fmt::Display for Sound {
@@ -223,8 +218,8 @@ impl fmt::Display for Sound {
     }
 }
 
-/// Checks one file, or a directory of rule files, as [`load`] would. Secrets'
-/// files need not be there.
+/// Checks one file, or a directory of rule files, as [`load`] would. The files of
+/// secrets need not be there.
 ///
 /// # Errors
 /// Everything that is wrong.
@@ -239,29 +234,40 @@ pub fn validate(
         (None, [source]) if !path.is_dir() => kind_of(source),
         (None, _) => FileKind::Rules,
     };
-    if kind == FileKind::Config
-        && let Some(source) = sources.pop()
-    {
-        let name = path.display().to_string();
-        let config = resolve(
-            source,
-            name,
-            Vec::new(),
-            surroundings,
-            &mut Patience::of(Nanos::ZERO),
-        )?;
-        sources = config.sources;
-    }
+    let compiled = match (kind, sources.pop()) {
+        (FileKind::Config, Some(source)) => {
+            let public = |_: &Settings| Ok(KeySecret::public());
+            let mut patience = Patience::of(Nanos::ZERO);
+            resolve(source, Vec::new(), surroundings, &mut patience, public)?.compiled
+        }
+        (_, last) => {
+            sources.extend(last);
+            let defaults = Defaults {
+                pace: Default::default(),
+                secret: KeySecret::public(),
+            };
+            RuleSet::compile(&sources, &defaults)
+                .map_err(|broken| broken.0.into_iter().map(Fault::File).collect::<Vec<_>>())?
+        }
+    };
     Ok(Sound {
         kind,
-        rules: sources.len(),
+        rules: rule_names(&compiled.rules).len(),
+        warnings: compiled.warnings,
     })
+}
+
+/// The names of the rules, each once, in their order.
+pub fn rule_names(rules: &RuleSet) -> Vec<&str> {
+    let mut names: Vec<&str> = rules.limits().iter().map(|limit| &*limit.rule).collect();
+    names.dedup();
+    names
 }
 
 /// A file with settings in it is a config file; any other, even a broken one, is
 /// a file of rules.
 fn kind_of(source: &Source) -> FileKind {
-    let entries = file::entries(&source.name, &source.text, source.format).unwrap_or_default();
+    let entries = file::entries(source).unwrap_or_default();
     if entries.iter().any(|entry| Key::named(&entry.key).is_some()) {
         FileKind::Config
     } else {

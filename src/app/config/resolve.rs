@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use super::fault::{Fault, Place, nearest};
 use super::file::{Element, Entry, Written};
 use super::keys::{KEYS, Key, Set};
+use super::load::is_of_rules;
 use super::settings::{Settings, Surroundings};
 use super::value::{Scalar, ValueError};
+use crate::rules::FILE_FIELDS;
 
 /// The values of one setting from a flag or an environment variable.
 pub struct Given {
@@ -53,15 +55,14 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// Adds the entries of a file. `rules` alone is not a setting and is left to
-    /// the rules.
+    /// Adds the entries of a file; the rules among them are for others to read.
     pub(super) fn file(&mut self, entries: Vec<Entry>, faults: &mut Vec<Fault>) {
         for entry in entries {
-            if entry.key == RULES {
+            if is_of_rules(&entry.key) {
                 continue;
             }
             let Some(key) = Key::named(&entry.key) else {
-                let names = KEYS.iter().map(|key| key.name).chain([RULES]);
+                let names = KEYS.iter().map(|key| key.name).chain(FILE_FIELDS);
                 faults.push(Fault::UnknownKey {
                     place: entry.place,
                     nearest: nearest(&entry.key, names),
@@ -213,6 +214,4 @@ impl Layers {
     }
 }
 
-/// The key of the rules that are written in a config file itself.
-pub(super) const RULES: &str = "rules";
 const RULES_FILES: &str = "rules_files";

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::value::{Scalar, ValueError};
-use crate::app::address::Address;
 use crate::app::store_url::StoreUrl;
+use crate::server::Address;
 use crate::units::{Pace, Partitions};
 
 /// What the daemon was told to do. What each means is in [`super::keys::KEYS`].
@@ -19,12 +19,12 @@ pub struct Settings {
     pub resp: Vec<Address>,
     /// Where to serve the operator.
     pub admin: Vec<Address>,
-    /// Where to serve probes alone.
-    pub probes: Vec<Address>,
     /// The file with the admin's token.
     pub admin_token_file: Option<PathBuf>,
-    /// Permissions of Unix sockets.
+    /// Permissions of the Unix sockets of `http` and `resp`.
     pub socket_mode: u32,
+    /// Permissions of the Unix sockets of `admin`.
+    pub admin_socket_mode: u32,
     /// Most connections at once.
     pub max_connections: usize,
     /// Rule files and directories of them.
@@ -99,9 +99,9 @@ impl Settings {
             http: Vec::new(),
             resp: Vec::new(),
             admin: Vec::new(),
-            probes: Vec::new(),
             admin_token_file: None,
             socket_mode: 0,
+            admin_socket_mode: 0,
             max_connections: 0,
             rules_files: Vec::new(),
             store: None,
@@ -121,11 +121,12 @@ impl Settings {
 
     /// Reads an address, with `{runtime}` replaced by the runtime directory.
     pub(super) fn address(&self, scalar: &Scalar) -> Result<Address, ValueError> {
-        let given = scalar.word()?;
+        // However a file's grammar sees `127.0.0.1:80`, no address is ambiguous.
+        let given = scalar.text.clone();
         let runtime = self.runtime_dir.path().to_string_lossy();
         given
             .replace("{runtime}", &runtime)
             .parse()
-            .map_err(|_| ValueError::NotAnAddress { given })
+            .map_err(|error| ValueError::NotAnAddress { given, error })
     }
 }

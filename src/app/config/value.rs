@@ -3,35 +3,40 @@
 use std::path::PathBuf;
 
 use super::fault::Place;
+use crate::rules::{DurationError, parse_duration};
+use crate::server::AddressError;
 use crate::units::Nanos;
 
 /// One scalar that somebody wrote: in a file, an environment variable or a flag.
 ///
 /// It has no `Debug`, because the value may be a secret.
 #[derive(Clone)]
-pub struct Scalar {
+pub(super) struct Scalar {
     pub(super) text: String,
-    pub(super) kind: Kind,
+    kind: Kind,
     pub(super) place: Place,
 }
 
-/// What a file's own grammar made of a scalar.
+/// Whether a file's grammar may see something else in it than text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A string, or anything from a flag or an environment variable.
+enum Kind {
+    /// Certainly text, as all that flags and variables hold.
     Text,
-    /// A whole number.
-    Integer,
-    /// A fraction, a boolean or anything else whose text is ambiguous.
-    Ambiguous,
+    /// A number, a boolean or the like, as it is written.
+    Bare,
 }
 
 /// Why a value cannot be used, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     /// Not a duration.
-    #[error("`{0}` is not a duration; write a number and a unit, such as 250ms, 1s, 1m30s or 1h")]
-    NotADuration(String),
+    #[error("`{given}` {error}")]
+    NotADuration {
+        /// What was written.
+        given: String,
+        /// Why not, and what to write.
+        error: DurationError,
+    },
     /// A duration out of range.
     #[error("{given} is out of range; write a duration from {least} to {most}")]
     DurationOutOfRange {
@@ -70,14 +75,13 @@ pub enum ValueError {
         words: &'static [&'static str],
     },
     /// Not an address.
-    #[error("`{given}` is not an address; write unix:PATH or HOST:PORT")]
+    #[error("`{given}` is not an address: {error}")]
     NotAnAddress {
         /// What was written.
         given: String,
+        /// Why not.
+        error: AddressError,
     },
-    /// Probes are for the kubelet, which speaks TCP alone.
-    #[error("`{0}` is not a TCP address; write HOST:PORT")]
-    NotTcp(String),
     /// Not permission bits.
     #[error("`{0}` is not a file mode; write three octal digits in quotes, such as \"0660\"")]
     NotAMode(String),
@@ -98,7 +102,7 @@ pub enum ValueError {
     /// Reachable from elsewhere and open to everybody.
     #[error(
         "`{0}` can be reached from elsewhere, so it needs an admin_token_file; \
-         or use a Unix socket, a loopback address, or `probes` for probes"
+         or use a Unix socket or a loopback address"
     )]
     AdminWithoutToken(String),
     /// Two paces contradict each other.
@@ -117,12 +121,20 @@ pub enum ValueError {
 pub(super) const ANY_DURATION: (Nanos, Nanos) = (Nanos::ZERO, Nanos::from_secs(3_600));
 
 impl Scalar {
-    /// A scalar without a grammar of its own.
+    /// Certainly text.
     pub(super) fn text(text: impl Into<String>, place: Place) -> Scalar {
         Scalar {
             text: text.into(),
             kind: Kind::Text,
             place,
+        }
+    }
+
+    /// A number, a boolean or the like, as it is written in a file.
+    pub(super) fn bare(text: impl Into<String>, place: Place) -> Scalar {
+        Scalar {
+            kind: Kind::Bare,
+            ..Scalar::text(text, place)
         }
     }
 
@@ -176,9 +188,8 @@ impl Scalar {
 
     /// A whole number from `least` to `most`.
     pub(super) fn number<N: TryFrom<u64>>(&self, least: u64, most: u64) -> Result<N, ValueError> {
-        let digits = self.kind != Kind::Ambiguous && self.text.bytes().all(|b| b.is_ascii_digit());
         Some(&self.text)
-            .filter(|_| digits)
+            .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))
             .and_then(|text| text.parse::<u64>().ok())
             .filter(|number| (least..=most).contains(number))
             .and_then(|number| N::try_from(number).ok())
@@ -214,30 +225,8 @@ impl Scalar {
 /// # Errors
 /// [`ValueError::NotADuration`].
 pub fn read_duration(text: &str) -> Result<Nanos, ValueError> {
-    duration(text).ok_or_else(|| ValueError::NotADuration(text.to_owned()))
-}
-
-/// A stand-in until the rules' own.
-fn duration(text: &str) -> Option<Nanos> {
-    let (mut rest, mut sum) = (text, Nanos::ZERO);
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let number: u64 = rest.get(..digits)?.parse().ok()?;
-        rest = rest.get(digits..)?;
-        let letters = rest.bytes().take_while(u8::is_ascii_lowercase).count();
-        let unit = match rest.get(..letters)? {
-            "ms" => Nanos::from_millis(1),
-            "s" => Nanos::from_secs(1),
-            "m" => Nanos::from_secs(60),
-            "h" => Nanos::from_secs(3_600),
-            "d" => Nanos::from_secs(86_400),
-            _ => return None,
-        };
-        rest = rest.get(letters..)?;
-        sum = sum.plus(unit.times(number));
-    }
-    Some(sum)
+    parse_duration(text).map_err(|error| ValueError::NotADuration {
+        given: text.to_owned(),
+        error,
+    })
 }
