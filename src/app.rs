@@ -1,1 +1,16 @@
-//! The app.
+//! The command line, the configuration, and the wiring of all rooms.
+
+mod banner;
+mod check;
+mod cli;
+pub mod config;
+mod exit;
+mod secrets;
+mod serve;
+mod store_url;
+mod surroundings;
+mod telemetry;
+mod validate;
+
+pub use cli::run;
+pub use exit::Exit;

@@ -36,6 +36,9 @@ pub use fault::{At, Fault, Faults, Problem};
 pub use pattern::PatternError;
 pub use source::{Defaults, Format, Source};
 
+pub(crate) use schema::FILE as FILE_FIELDS;
+pub(crate) use tree::{Node, Value};
+
 /// Name and value pairs that a caller stated, in its order; names in lower case.
 pub type Pairs<'a> = &'a [(&'a str, &'a str)];
 
@@ -84,12 +87,67 @@ struct Rule {
     fallback: Range<usize>,
 }
 
+/// The fields at the top of `source`, each with its place and what stands there,
+/// for whoever keeps settings beside the rules.
+///
+/// # Errors
+/// [`Faults`] if it breaks its format, is no map, or repeats a name.
+pub(crate) fn top_level(source: &Source) -> Result<Vec<(String, At, Node)>, Faults> {
+    let file: Arc<str> = source.name.as_str().into();
+    let top = Spot::file(&file);
+    let mut report = Report::default();
+    let mut fields = Vec::new();
+    match tree::parse(&source.text, source.format) {
+        Ok(root) if root.is_null() => {}
+        Ok(root) => match &root.value {
+            Value::Map(map) => {
+                for (name, place, node) in reader::entries(map, &top, &mut report) {
+                    fields.push((name.to_owned(), place.at, node.clone()));
+                }
+            }
+            _ => {
+                let want = "a map; write `name: value` lines";
+                report.fault(
+                    &top,
+                    Problem::Kind {
+                        found: root.describe(),
+                        want,
+                    },
+                );
+            }
+        },
+        Err(faults) => {
+            for (at, problem) in faults {
+                report.fault(&top.moved(at), problem);
+            }
+        }
+    }
+    if report.faults.is_empty() {
+        Ok(fields)
+    } else {
+        Err(Faults(report.faults))
+    }
+}
+
 impl RuleSet {
     /// Compiles the files of one set, in their order. No files are an empty set.
     ///
     /// # Errors
     /// [`Faults`]: all that is wrong in all files.
     pub fn compile(sources: &[Source], defaults: &Defaults) -> Result<Compiled, Faults> {
+        RuleSet::compile_with(None, sources, defaults)
+    }
+
+    /// Compiles the rules of a file of settings, if there is one, and then `sources`
+    /// as [`RuleSet::compile`] does. The settings beside the rules are not judged.
+    ///
+    /// # Errors
+    /// [`Faults`]: all that is wrong in all files.
+    pub fn compile_with(
+        settings: Option<&Source>,
+        sources: &[Source],
+        defaults: &Defaults,
+    ) -> Result<Compiled, Faults> {
         let mut report = Report::default();
         let mut schema = Schema {
             defaults,
@@ -97,11 +155,17 @@ impl RuleSet {
             said_rules: sources.is_empty(),
         };
         let mut specs = Vec::new();
-        for source in sources {
+        for source in settings.into_iter().chain(sources) {
+            let beside = settings.is_some_and(|settings| std::ptr::eq(settings, source));
             let file: Arc<str> = source.name.as_str().into();
             let before = report.faults.len();
             match tree::parse(&source.text, source.format) {
-                Ok(root) => specs.extend(schema.file(&file, &root, &mut report)),
+                Ok(mut root) => {
+                    if beside {
+                        schema::drop_settings(&mut root);
+                    }
+                    specs.extend(schema.file(&file, &root, &mut report));
+                }
                 Err(faults) => {
                     for (at, problem) in faults {
                         report.fault(&Spot::file(&file).moved(at), problem);

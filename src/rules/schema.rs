@@ -18,7 +18,8 @@ use settings::Settings;
 
 pub(super) use limit::{DEFAULT_TIER, Tier};
 
-const FILE: [&str; 2] = ["rules", "defaults"];
+/// The names at the top of a file.
+pub(crate) const FILE: [&str; 2] = ["rules", "defaults"];
 const DEFAULTS: [&str; 4] = ["algorithm", "consistency", "on_store_loss", "key"];
 const RULE: [&str; 11] = [
     "name",
@@ -46,6 +47,14 @@ pub(super) struct RuleSpec {
     pub(super) identity: Identity,
     /// In the order of the file, at least one.
     pub(super) tiers: Vec<Tier>,
+}
+
+/// Takes all but the rules out of the file `root`.
+pub(super) fn drop_settings(root: &mut Node) {
+    if let Value::Map(entries) = &mut root.value {
+        let ours = |text: &str| FILE.contains(&text);
+        entries.retain(|(name, _)| name.text.as_deref().is_ok_and(ours));
+    }
 }
 
 /// Reads the files of one set, one after the other.

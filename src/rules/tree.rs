@@ -12,13 +12,13 @@ const MAX_DEPTH: usize = 64;
 
 /// One value and where it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) at: At,
-    pub(super) value: Value,
+pub(crate) struct Node {
+    pub(crate) at: At,
+    pub(crate) value: Value,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(crate) enum Value {
     /// Certainly text.
     Text(String),
     /// A number, a boolean, or a word without quotes that some YAML readers take
@@ -32,7 +32,7 @@ pub(super) enum Value {
 
 /// The name of a value in a map.
 #[derive(Clone, Debug)]
-pub(super) struct Name {
+pub(crate) struct Name {
     pub(super) at: At,
     /// `Err` describes what stands there instead of text.
     pub(super) text: Result<String, String>,

@@ -1,0 +1,22 @@
+//! The configuration: defaults, a file, environment variables and flags, in
+//! rising precedence, checked as one, with all faults at once.
+
+mod fault;
+mod file;
+mod keys;
+mod load;
+mod patience;
+mod resolve;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use fault::Fault;
+pub use keys::{KEYS, Key};
+pub use load::{Config, FileKind, load, rule_names, validate};
+pub use resolve::Given;
+pub use settings::{LogFormat, RuntimeDir, Settings, Surroundings};
+pub use value::{ValueError, read_duration};
+
+pub(super) use fault::nearest;

@@ -1,0 +1,273 @@
+//! The daemon's life: everything wired together, served, and put down in order.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use sd_notify::NotifyState;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::banner::Banner;
+use super::config::{self, Config, Fault, LogFormat, Settings};
+use super::exit::Exit;
+use super::{secrets, surroundings, telemetry};
+use crate::clock::Clock;
+use crate::counters::{Counters, Fleet};
+use crate::engine::Engine;
+use crate::server::{
+    Address, Bound, Door, Observer, Readiness, Reason, Server, ServerConfig, ServerError, Services,
+};
+use crate::sync::{Finished, Sync, SyncConfig, SyncError};
+use crate::units::Nanos;
+
+/// Why the daemon does not serve, or not to the end.
+#[derive(Debug, thiserror::Error)]
+enum ServeError {
+    #[error("{0}")]
+    Fault(#[from] Fault),
+    #[error("{0}")]
+    RuntimeDir(#[from] surroundings::RuntimeDirError),
+    #[error("{0}")]
+    Bind(#[from] ServerError),
+    #[error("{0}")]
+    Sync(#[from] SyncError),
+    #[error("cannot record metrics: {0}")]
+    Metrics(#[from] metrics_exporter_prometheus::BuildError),
+    #[error("cannot start: {0}")]
+    Start(#[from] io::Error),
+}
+
+impl ServeError {
+    fn exit(&self) -> Exit {
+        match self {
+            ServeError::Fault(_) | ServeError::Sync(_) => Exit::Usage,
+            ServeError::RuntimeDir(_) | ServeError::Bind(_) => Exit::Unavailable,
+            ServeError::Metrics(_) | ServeError::Start(_) => Exit::Internal,
+        }
+    }
+}
+
+/// Serves until a signal ends it.
+pub(super) fn serve(config: Config) -> Exit {
+    telemetry::logs(&config.settings.log, config.settings.log_format);
+    match run(config) {
+        Ok(exit) => exit,
+        Err(error) => {
+            eprintln!("tidegate: {error}");
+            error.exit()
+        }
+    }
+}
+
+fn run(config: Config) -> Result<Exit, ServeError> {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    if config.settings.store.is_some() && config.settings.key_secret_file.is_none() {
+        tracing::warn!(
+            "a store and no key_secret_file: callers can compute where they are counted"
+        );
+    }
+    let metrics = telemetry::metrics()?;
+    surroundings::raise_open_files();
+    let bound = bind(&config.settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let exit = runtime.block_on(live(config, bound, metrics));
+    // Sockets go with their tasks.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    exit
+}
+
+fn bind(settings: &Settings) -> Result<Bound, ServeError> {
+    let directory = &settings.runtime_dir;
+    let all = settings
+        .http
+        .iter()
+        .chain(&settings.resp)
+        .chain(&settings.admin);
+    let within = |address: &Address| match address {
+        Address::Unix(path) => path.starts_with(directory.path()),
+        Address::Tcp { .. } => false,
+    };
+    if all.into_iter().any(within) {
+        surroundings::make(directory)?;
+    }
+    Ok(Server::bind(ServerConfig {
+        http: settings.http.clone(),
+        resp: settings.resp.clone(),
+        admin: settings.admin.clone(),
+        admin_token: secrets::admin_token(settings)?,
+        socket_mode: settings.socket_mode,
+        admin_socket_mode: settings.admin_socket_mode,
+        max_connections: settings.max_connections,
+        drain_timeout: settings.drain_timeout,
+        ..ServerConfig::default()
+    })?)
+}
+
+async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result<Exit, ServeError> {
+    let Config {
+        settings,
+        rules,
+        secret,
+        file,
+        ..
+    } = config;
+    // Before anything is answered, so that none is missed.
+    let mut signals = Signals::new()?;
+    let clock = Clock::system();
+    let fleet = match settings.store {
+        Some(_) => Fleet::with_store(),
+        None => Fleet::alone(),
+    };
+    let counters = Arc::new(Counters::new(settings.max_keys, fleet));
+    let observer = Arc::new(Observer::new(&rules));
+    announce(&settings, &file, &config::rule_names(&rules), &bound);
+    let engine = Arc::new(Engine::new(rules, Arc::clone(&counters), &secret));
+    let sync = match &settings.store {
+        None => None,
+        Some(store) => Some(Sync::spawn(
+            &SyncConfig {
+                url: store.expose().to_owned(),
+                fleet: settings.fleet.clone(),
+                partitions: settings.partitions,
+                secret,
+                pace: settings.pace,
+            },
+            Arc::clone(&counters),
+            clock.clone(),
+        )?),
+    };
+    let upkeep = tokio::spawn(keep_up(
+        Arc::clone(&counters),
+        clock.clone(),
+        metrics.clone(),
+    ));
+    let readiness = Readiness::default();
+    let services = Services {
+        engine,
+        clock,
+        observer,
+        readiness: readiness.clone(),
+        metrics: Arc::new(move || {
+            telemetry::publish(&counters);
+            metrics.render()
+        }),
+    };
+    // Nobody need be listening for it.
+    let _told = sd_notify::notify(&[NotifyState::Ready]);
+
+    let (ask, asked) = oneshot::channel();
+    let drain = async {
+        // Nobody left to ask is as good as being asked.
+        let _ = asked.await;
+        readiness.raise(Reason::Draining);
+        let _told = sd_notify::notify(&[NotifyState::Stopping]);
+        let delay_ms = Nanos::from(settings.drain_delay).as_millis_ceil();
+        tracing::info!(delay_ms, "asked to end");
+        sleep(settings.drain_delay).await;
+    };
+    let life = async {
+        let drained = bound.serve(services, drain).await?;
+        upkeep.abort();
+        let synced = match sync {
+            Some(sync) => Some(sync.finish(settings.final_sync_timeout).await),
+            None => None,
+        };
+        let all_sent = synced != Some(Finished::Incomplete);
+        tracing::info!(connections_cut = drained.cut, all_sent, "ended");
+        Ok(Exit::Done)
+    };
+    let impatience = async {
+        signals.next().await;
+        let _ = ask.send(());
+        signals.next().await;
+    };
+    tokio::select! {
+        ended = life => ended,
+        () = impatience => {
+            tracing::warn!("asked twice to end: ending at once");
+            Ok(Exit::Refused)
+        }
+    }
+}
+
+/// Says what is served and where: one line of log, and for people the banner.
+fn announce(settings: &Settings, file: &str, rules: &[&str], bound: &Bound) {
+    let doors: Vec<(Door, Address)> = bound
+        .addresses()
+        .map(|(door, address)| (door, address.clone()))
+        .collect();
+    let listening: Vec<String> = doors
+        .iter()
+        .map(|(door, address)| format!("{}={address}", door.name()))
+        .collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        config = file,
+        rules = rules.len(),
+        listening = listening.join(" "),
+        store = settings.store.as_ref().map(tracing::field::display),
+        fleet = settings.fleet,
+        node = settings.node,
+        "serving"
+    );
+    if settings.log_format == LogFormat::Text {
+        let banner = Banner {
+            file,
+            rules,
+            store: settings
+                .store
+                .as_ref()
+                .map(|store| (store, settings.fleet.as_str())),
+            doors: &doors,
+        };
+        // Where nobody reads it, nobody misses it.
+        let _closed = write!(io::stdout(), "{banner}");
+    }
+}
+
+/// How long the sweep takes to look at every cell.
+const SWEEP_ROUND: Duration = Duration::from_secs(10);
+
+/// Forgets cells that nobody needs, and keeps the metrics' memory small.
+async fn keep_up(counters: Arc<Counters>, clock: Clock, metrics: PrometheusHandle) {
+    let turns = counters.sweeps_per_round().max(1);
+    let pause = SWEEP_ROUND / u32::try_from(turns).unwrap_or(u32::MAX);
+    let mut ticker = interval(pause);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        for turn in 0..turns {
+            ticker.tick().await;
+            counters.sweep(turn, clock.now());
+        }
+        metrics.run_upkeep();
+    }
+}
+
+/// The signals that ask the daemon to end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Metrics and logs.
+
+use std::panic;
+
+use metrics::Unit;
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+use super::config::LogFormat;
+use crate::counters::Counters;
+use crate::names;
+
+/// What each metric is. Names of counters end in `_total`, of times in `_seconds`.
+const COUNTERS: &[(&str, &str)] = &[
+    (names::CHECKS, "Checks answered"),
+    (
+        names::OVERFLOW,
+        "Checks answered from a limit's shared cell, the table being full",
+    ),
+    (
+        names::EVICTED,
+        "Cells removed because they equalled a cell never seen",
+    ),
+    (names::CONNECTIONS_REFUSED, "Connections refused"),
+    (names::BAD_REQUESTS, "Requests that could not be understood"),
+    (names::SYNC_BATCHES, "Batches exchanged with the store"),
+    (names::SYNC_DELTAS, "Deltas acknowledged by the store"),
+    (
+        names::SYNC_RESENDS,
+        "Batches sent again, their fate being unknown",
+    ),
+    (
+        names::SYNC_REOPENS,
+        "Hashes found lost in the store and filled again",
+    ),
+    (
+        names::SYNC_REPLAYS,
+        "Batches applied again after a failover",
+    ),
+    (
+        names::SYNC_EXPIRED,
+        "Deltas given up because their window no longer matters",
+    ),
+    (names::SYNC_ERRORS, "Errors of the store"),
+];
+const GAUGES: &[(&str, Unit, &str)] = &[
+    (names::CELLS, Unit::Count, "Cells in memory"),
+    (
+        names::DIRTY,
+        Unit::Count,
+        "Cells waiting to be looked at by the sync",
+    ),
+    (names::CONNECTIONS, Unit::Count, "Connections open"),
+    (
+        names::SYNC_LAG_SECONDS,
+        Unit::Seconds,
+        "Age of the oldest cost not yet acknowledged",
+    ),
+    (
+        names::STORE_UP,
+        Unit::Count,
+        "1 while the store answers, else 0",
+    ),
+    (
+        names::CLOCK_OFFSET_SECONDS,
+        Unit::Seconds,
+        "How far the store's clock is ahead of this machine's",
+    ),
+    (
+        names::CLOCK_ERROR_SECONDS,
+        Unit::Seconds,
+        "How wrong the offset of the store's clock may be",
+    ),
+    (
+        names::BUILD_INFO,
+        Unit::Count,
+        "1, with the version as a label",
+    ),
+];
+const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
+    (
+        names::DECISION_SECONDS,
+        "Time from a decoded request to its decision",
+        &[
+            1e-7, 2.5e-7, 5e-7, 1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 1e-3, 1e-2, 1e-1,
+        ],
+    ),
+    (
+        names::SYNC_SECONDS,
+        "Time of one exchange with the store",
+        &[
+            1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 1e-1, 2.5e-1, 5e-1, 1.0,
+            2.5, 5.0,
+        ],
+    ),
+];
+
+/// Installs the recorder of all metrics, once a process. The handle renders them,
+/// and must be asked for its upkeep now and then.
+///
+/// # Errors
+/// [`BuildError`] if there is a recorder already.
+pub(super) fn metrics() -> Result<PrometheusHandle, BuildError> {
+    let mut builder = PrometheusBuilder::new();
+    for (name, _, buckets) in HISTOGRAMS {
+        builder = builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), buckets)?;
+    }
+    let handle = builder.install_recorder()?;
+    for (name, what) in COUNTERS {
+        metrics::describe_counter!(*name, *what);
+    }
+    for (name, unit, what) in GAUGES {
+        metrics::describe_gauge!(*name, *unit, *what);
+    }
+    for (name, what, _) in HISTOGRAMS {
+        metrics::describe_histogram!(*name, Unit::Seconds, *what);
+    }
+    metrics::gauge!(names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    Ok(handle)
+}
+
+/// Takes over what the cells count by themselves.
+pub(super) fn publish(counters: &Counters) {
+    let gauge = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    let totals = counters.totals();
+    metrics::gauge!(names::CELLS).set(gauge(counters.cells()));
+    metrics::counter!(names::OVERFLOW).absolute(totals.overflowed);
+    metrics::counter!(names::EVICTED).absolute(totals.evicted);
+}
+
+/// Starts logging to standard error, one line an event, and makes a panic one of
+/// them. `filter` was checked with the settings.
+pub(super) fn logs(filter: &str, format: LogFormat) {
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(filter))
+        .with_writer(std::io::stderr);
+    // A second call in one process keeps the first one's choice.
+    let _already = match format {
+        LogFormat::Text => lines.with_ansi(false).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    };
+    panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        let what = panic.payload_as_str().unwrap_or("not told");
+        tracing::error!(place, what, "panicked");
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_name_is_described_once() {
+        let source = include_str!("../names.rs");
+        let mut named: Vec<_> = source.split('"').skip(1).step_by(2).collect();
+        let mut described: Vec<_> = COUNTERS.iter().map(|(name, _)| *name).collect();
+        described.extend(GAUGES.iter().map(|(name, _, _)| *name));
+        described.extend(HISTOGRAMS.iter().map(|(name, _, _)| *name));
+        named.sort_unstable();
+        described.sort_unstable();
+        assert_eq!(described, named);
+    }
+
+    #[test]
+    fn counters_and_they_alone_end_in_total() {
+        assert!(COUNTERS.iter().all(|(name, _)| name.ends_with("_total")));
+        assert!(!GAUGES.iter().any(|(name, _, _)| name.ends_with("_total")));
+    }
+}

@@ -1,0 +1,9 @@
+//! The JSON of the HTTP door, as pure functions: a body to checks, decisions to a
+//! status, headers and a body. HTTP itself is the server's.
+
+mod answer;
+mod ask;
+mod pairs;
+
+pub use answer::{Answer, LimitHeaders, Reply, ResetStyle};
+pub use ask::{Asked, BadRequest, Check, MAX_BATCH, MAX_BATCH_BODY, MAX_BODY};

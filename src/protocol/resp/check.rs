@@ -1,0 +1,381 @@
+use super::{After, Frame, number, reply};
+use crate::engine::{Decision, Outcome, Request, Subject};
+use crate::protocol::text::Shown;
+use crate::units::{Algorithm, Cost, Nanos, Quota, QuotaError};
+
+/// A check as one of the two commands asks for it.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask<'a> {
+    /// `CL.THROTTLE`, answered as redis-cell does: waits in seconds. A peek is never
+    /// limited and has nothing to wait for.
+    Throttle(Request<'a>),
+    /// `TG.CHECK`: the same five figures, with waits in milliseconds. A check admitted
+    /// by a leaky bucket with a delay answers the delay as the wait.
+    Check(Request<'a>),
+}
+
+/// Why a command that asks for a check cannot be understood. The connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum AskError {
+    #[error("wrong number of arguments for '{0}' command")]
+    Arity(&'static str),
+    #[error("{0} must be a whole number from 0 to 9223372036854775807")]
+    Number(&'static str),
+    #[error("the quota cannot be represented: {0}")]
+    Quota(QuotaError),
+    #[error("{0} must be UTF-8")]
+    Text(&'static str),
+}
+
+impl<'a> Ask<'a> {
+    /// The check that `frame` asks for; `None` if it is any other command. Where it
+    /// is a check that cannot be understood, the error is written to `out`.
+    ///
+    /// # Errors
+    /// [`After::Malformed`]: the reply is in `out` already.
+    pub fn decode(frame: &Frame<'a>, out: &mut Vec<u8>) -> Result<Option<Ask<'a>>, After> {
+        let name = frame.arg(0).unwrap_or_default();
+        let ask = if name.eq_ignore_ascii_case(b"CL.THROTTLE") {
+            throttle(frame)
+        } else if name.eq_ignore_ascii_case(b"TG.CHECK") {
+            check(frame)
+        } else {
+            return Ok(None);
+        };
+        ask.map(Some).map_err(|error| {
+            reply::error(out, format_args!("ERR {error}"));
+            After::Malformed
+        })
+    }
+
+    /// What the engine is to decide.
+    pub fn request(&self) -> &Request<'a> {
+        match self {
+            Ask::Throttle(request) | Ask::Check(request) => request,
+        }
+    }
+
+    /// Writes the answer to `out`.
+    pub fn write(&self, out: &mut Vec<u8>, decision: &Decision<'_>) {
+        match self {
+            Ask::Throttle(request) => write_throttle(out, decision, request.cost),
+            Ask::Check(request) => write_check(out, decision, request),
+        }
+    }
+}
+
+fn throttle<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError> {
+    let (Some(key), Some(max_burst), Some(count), Some(period), 5..=6) = (
+        frame.arg(1),
+        frame.arg(2),
+        frame.arg(3),
+        frame.arg(4),
+        frame.count(),
+    ) else {
+        return Err(AskError::Arity("cl.throttle"));
+    };
+    let max_burst = number::natural(max_burst).ok_or(AskError::Number("max_burst"))?;
+    let count = number::natural(count).ok_or(AskError::Number("count"))?;
+    let period = number::natural(period).ok_or(AskError::Number("period"))?;
+    let cost = cost(frame.arg(5))?;
+    // The first hit comes on top of the burst: so redis-cell has it.
+    let capacity = max_burst.saturating_add(1);
+    let quota = Quota::new(
+        Algorithm::TokenBucket,
+        count,
+        Nanos::from_secs(period),
+        Some(capacity),
+    )
+    .map_err(AskError::Quota)?;
+    Ok(Ask::Throttle(Request {
+        subject: Subject::Throttle { key, quota },
+        cost,
+    }))
+}
+
+fn check<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError> {
+    let (Some(rule), Some(key), 3..=5) = (frame.arg(1), frame.arg(2), frame.count()) else {
+        return Err(AskError::Arity("tg.check"));
+    };
+    let rule = std::str::from_utf8(rule).map_err(|_| AskError::Text("rule"))?;
+    let cost = cost(frame.arg(3))?;
+    let tier = match frame.arg(4) {
+        None => None,
+        Some(tier) => Some(std::str::from_utf8(tier).map_err(|_| AskError::Text("tier"))?),
+    };
+    Ok(Ask::Check(Request {
+        subject: Subject::Rule { rule, key, tier },
+        cost,
+    }))
+}
+
+fn cost(arg: Option<&[u8]>) -> Result<Cost, AskError> {
+    match arg {
+        None => Ok(Cost::ONE),
+        Some(text) => number::natural(text)
+            .map(Cost::new)
+            .ok_or(AskError::Number("cost")),
+    }
+}
+
+fn write_throttle(out: &mut Vec<u8>, decision: &Decision<'_>, cost: Cost) {
+    if decision.outcome == Outcome::Unavailable {
+        return unavailable(out);
+    }
+    let limited = !decision.outcome.is_allowed() && !cost.is_peek();
+    let retry = decision.outcome.retry_after().filter(|_| limited);
+    five(out, decision, limited, retry, Nanos::as_secs_ceil);
+}
+
+fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>, request: &Request<'_>) {
+    let retry = match decision.outcome {
+        Outcome::Unavailable => return unavailable(out),
+        Outcome::UnknownRule => {
+            let rule = match request.subject {
+                Subject::Rule { rule, .. } => rule,
+                Subject::Described(_) | Subject::Throttle { .. } => "",
+            };
+            let rule = Shown(rule.as_bytes());
+            return reply::error(out, format_args!("ERR unknown rule '{rule}'"));
+        }
+        Outcome::Allowed { delay } if !delay.is_zero() => Some(delay),
+        outcome => outcome.retry_after(),
+    };
+    let limited = !decision.outcome.is_allowed();
+    five(out, decision, limited, retry, Nanos::as_millis_ceil);
+}
+
+fn five(
+    out: &mut Vec<u8>,
+    decision: &Decision<'_>,
+    limited: bool,
+    retry: Option<Nanos>,
+    unit: fn(Nanos) -> u64,
+) {
+    let limit = decision.limit.as_ref();
+    reply::array(out, 5);
+    reply::integer(out, i64::from(limited));
+    reply::integer(out, figure(limit.map(|limit| limit.limit)));
+    reply::integer(out, figure(limit.map(|limit| limit.remaining)));
+    reply::integer(out, figure(retry.map(unit)));
+    reply::integer(out, figure(limit.map(|limit| unit(limit.reset_after))));
+}
+
+/// −1 for what does not exist; the largest number for what is larger.
+fn figure(value: Option<u64>) -> i64 {
+    value.map_or(-1, |value| i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn unavailable(out: &mut Vec<u8>) {
+    reply::error(
+        out,
+        format_args!("UNAVAILABLE the store is lost, and the limit refuses without it"),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::DescribedLimit;
+    use crate::protocol::resp::Parser;
+    use crate::units::{Series, Timestamp};
+
+    fn ask(words: &[&str]) -> Result<String, String> {
+        let mut input = format!("*{}\r\n", words.len());
+        for word in words {
+            input += &format!("${}\r\n{word}\r\n", word.len());
+        }
+        let (mut parser, mut out) = (Parser::default(), Vec::new());
+        let frame = parser.next(input.as_bytes()).unwrap().unwrap();
+        match Ask::decode(&frame, &mut out) {
+            Ok(ask) => Ok(format!("{:?}", ask.unwrap().request())),
+            Err(After::Malformed) => Err(String::from_utf8(out).unwrap()),
+            Err(after) => panic!("{after:?}"),
+        }
+    }
+
+    fn decision(outcome: Outcome, limit: u64, remaining: u64, reset: Nanos) -> Decision<'static> {
+        Decision {
+            outcome,
+            limit: Some(DescribedLimit {
+                rule: "orders",
+                name: "free/1m",
+                series: Series(1),
+                limit,
+                remaining,
+                reset_after: reset,
+                period: Nanos::from_secs(60),
+            }),
+            stale: None,
+            now: Timestamp::EPOCH,
+        }
+    }
+
+    const ALLOWED: Outcome = Outcome::Allowed { delay: Nanos::ZERO };
+
+    fn refused(retry_after: Nanos) -> Outcome {
+        Outcome::Refused { retry_after }
+    }
+
+    fn throttled(decision: &Decision<'_>, cost: u64) -> String {
+        let mut out = Vec::new();
+        write_throttle(&mut out, decision, Cost::new(cost));
+        flat(&out)
+    }
+
+    fn checked(decision: &Decision<'_>) -> String {
+        let request = Request {
+            subject: Subject::Rule {
+                rule: "no\nsuch",
+                key: b"k",
+                tier: None,
+            },
+            cost: Cost::ONE,
+        };
+        let mut out = Vec::new();
+        write_check(&mut out, decision, &request);
+        flat(&out)
+    }
+
+    fn flat(out: &[u8]) -> String {
+        String::from_utf8(out.to_vec())
+            .unwrap()
+            .replace("\r\n", " ")
+    }
+
+    #[test]
+    fn a_throttle_is_a_token_bucket_with_one_more_than_the_burst() {
+        let quota = Quota::new(Algorithm::TokenBucket, 30, Nanos::from_secs(60), Some(16));
+        let request = |cost| Request {
+            subject: Subject::Throttle {
+                key: b"u",
+                quota: quota.unwrap(),
+            },
+            cost: Cost::new(cost),
+        };
+        let said = ask(&["CL.THROTTLE", "u", "15", "30", "60"]);
+        assert_eq!(said, Ok(format!("{:?}", request(1))));
+        let said = ask(&["cl.throttle", "u", "15", "30", "60", "0"]);
+        assert_eq!(said, Ok(format!("{:?}", request(0))));
+    }
+
+    #[test]
+    fn a_check_may_leave_out_its_cost_and_its_tier() {
+        let request = |cost, tier| Request {
+            subject: Subject::Rule {
+                rule: "orders",
+                key: b"alice",
+                tier,
+            },
+            cost: Cost::new(cost),
+        };
+        let said = ask(&["tg.check", "orders", "alice"]);
+        assert_eq!(said, Ok(format!("{:?}", request(1, None))));
+        let said = ask(&["TG.CHECK", "orders", "alice", "3", "pro"]);
+        assert_eq!(said, Ok(format!("{:?}", request(3, Some("pro")))));
+    }
+
+    #[test]
+    fn what_is_no_whole_number_is_an_error_that_names_the_argument() {
+        let thirty = "1".repeat(30);
+        for bad in ["-1", "+5", " 5", "5 ", "1.5", "abc", "", "007", &thirty] {
+            for (at, name) in [(2, "max_burst"), (3, "count"), (4, "period"), (5, "cost")] {
+                let mut words = ["CL.THROTTLE", "u", "15", "30", "60", "1"];
+                words[at] = bad;
+                let error =
+                    format!("-ERR {name} must be a whole number from 0 to 9223372036854775807\r\n");
+                assert_eq!(ask(&words), Err(error), "{bad:?} as {name}");
+            }
+            assert!(ask(&["TG.CHECK", "r", "k", bad]).is_err_and(|error| error.contains("cost")));
+        }
+    }
+
+    #[test]
+    fn wrong_arity_and_quotas_that_cannot_be_represented_are_errors() {
+        let arity = |name| {
+            Err(format!(
+                "-ERR wrong number of arguments for '{name}' command\r\n"
+            ))
+        };
+        assert_eq!(ask(&["CL.THROTTLE", "u", "15", "30"]), arity("cl.throttle"));
+        assert_eq!(
+            ask(&["CL.THROTTLE", "u", "1", "1", "1", "1", "1"]),
+            arity("cl.throttle")
+        );
+        assert_eq!(ask(&["TG.CHECK", "r"]), arity("tg.check"));
+        assert_eq!(
+            ask(&["TG.CHECK", "r", "k", "1", "t", "x"]),
+            arity("tg.check")
+        );
+        let max = i64::MAX.to_string();
+        for (count, period) in [("0", "60"), ("30", "0"), ("30", &*max)] {
+            let error = ask(&["CL.THROTTLE", "u", "15", count, period]).unwrap_err();
+            assert!(
+                error.starts_with("-ERR the quota cannot be represented: "),
+                "{error}"
+            );
+            assert_eq!(error.matches("\r\n").count(), 1);
+        }
+        assert!(ask(&["CL.THROTTLE", "u", &max, &max, "1"]).is_ok());
+    }
+
+    #[test]
+    fn throttle_answers_field_for_field_as_redis_cell() {
+        let secs = Nanos::from_secs;
+        let first = decision(ALLOWED, 16, 15, secs(2));
+        assert_eq!(throttled(&first, 1), "*5 :0 :16 :15 :-1 :2 ");
+        let sixteenth = decision(ALLOWED, 16, 0, secs(32));
+        assert_eq!(throttled(&sixteenth, 1), "*5 :0 :16 :0 :-1 :32 ");
+        let seventeenth = decision(refused(secs(2)), 16, 0, secs(32));
+        assert_eq!(throttled(&seventeenth, 1), "*5 :1 :16 :0 :2 :32 ");
+        let peek = decision(ALLOWED, 16, 16, Nanos::ZERO);
+        assert_eq!(throttled(&peek, 0), "*5 :0 :16 :16 :-1 :0 ");
+        let peek = decision(refused(secs(2)), 16, 0, secs(32));
+        assert_eq!(throttled(&peek, 0), "*5 :0 :16 :0 :-1 :32 ");
+        // A running clock is a little later than the whole second: rounded up.
+        let running = decision(
+            refused(Nanos::new(1_000_000_001)),
+            16,
+            0,
+            Nanos::new(31_200_000_000),
+        );
+        assert_eq!(throttled(&running, 1), "*5 :1 :16 :0 :2 :32 ");
+        let impossible = decision(Outcome::Impossible, 10, 10, Nanos::ZERO);
+        assert_eq!(throttled(&impossible, 11), "*5 :1 :10 :10 :-1 :0 ");
+    }
+
+    #[test]
+    fn check_answers_milliseconds_and_what_does_not_exist_is_minus_one() {
+        let ms = Nanos::from_millis;
+        assert_eq!(
+            checked(&decision(ALLOWED, 10, 9, ms(60_000))),
+            "*5 :0 :10 :9 :-1 :60000 "
+        );
+        let wait = decision(refused(Nanos::new(1_000_001)), 10, 0, ms(5));
+        assert_eq!(checked(&wait), "*5 :1 :10 :0 :2 :5 ");
+        let delayed = decision(Outcome::Allowed { delay: ms(250) }, 10, 9, ms(500));
+        assert_eq!(checked(&delayed), "*5 :0 :10 :9 :250 :500 ");
+        let banned = decision(Outcome::Banned, 0, 0, Nanos::ZERO);
+        assert_eq!(checked(&banned), "*5 :1 :0 :0 :-1 :0 ");
+        let huge = decision(ALLOWED, u64::MAX, u64::MAX, Nanos::MAX);
+        assert_eq!(
+            checked(&huge),
+            "*5 :0 :9223372036854775807 :9223372036854775807 :-1 :18446744073710 "
+        );
+        let unlimited = Decision {
+            limit: None,
+            ..decision(Outcome::Unlimited, 0, 0, Nanos::ZERO)
+        };
+        assert_eq!(checked(&unlimited), "*5 :0 :-1 :-1 :-1 :-1 ");
+    }
+
+    #[test]
+    fn a_lost_store_and_an_unknown_rule_are_errors_and_never_limits() {
+        let lost = decision(Outcome::Unavailable, 10, 0, Nanos::ZERO);
+        let said = "-UNAVAILABLE the store is lost, and the limit refuses without it ";
+        assert_eq!(checked(&lost), said);
+        assert_eq!(throttled(&lost, 0), said);
+        let unknown = decision(Outcome::UnknownRule, 0, 0, Nanos::ZERO);
+        assert_eq!(checked(&unknown), "-ERR unknown rule 'no\\x0asuch' ");
+    }
+}

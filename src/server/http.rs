@@ -1,0 +1,177 @@
+//! One connection of the HTTP door, and what it answers.
+
+mod connection;
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time;
+
+use super::Shared;
+use super::observer::{BadKind, Door};
+use crate::protocol::http::{Answer, Asked, BadRequest, MAX_BATCH_BODY, Reply};
+
+pub(super) use connection::{Limits, drive};
+
+/// What a client is told that comes when all places are taken.
+pub(super) const TOO_MANY_CLIENTS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    content-type: application/json\r\ncontent-length: 83\r\nretry-after: 1\r\n\
+    connection: close\r\n\r\n\
+    {\"error\":\"too_many_connections\",\"message\":\"all connections are taken; retry later\"}";
+
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// Answers the requests of `stream`, from a peer with the address `peer`, until it
+/// ends or `stop` is done and the request in hand is answered.
+pub(super) async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Option<IpAddr>,
+    shared: Arc<Shared>,
+    stop: impl Future<Output = ()>,
+) {
+    let limits = Limits::of(&shared.config);
+    let service = service_fn(|request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(respond(request, peer, &shared).await) }
+    });
+    if let Err(kind) = drive(stream, service, limits, stop).await {
+        shared.services.observer.bad_request(Door::Http, kind);
+    }
+}
+
+async fn respond(
+    request: Request<Incoming>,
+    peer: Option<IpAddr>,
+    shared: &Shared,
+) -> Response<Full<Bytes>> {
+    match (request.uri().path(), request.method()) {
+        ("/v1/check", &Method::POST) => {}
+        ("/v1/check", _) => {
+            let reply = Reply::error(405, "method_not_allowed", "ask with POST");
+            let mut response = response(reply);
+            let allow = HeaderValue::from_static("POST");
+            response.headers_mut().insert(header::ALLOW, allow);
+            return response;
+        }
+        _ => return response(Reply::error(404, "not_found", "there is nothing here")),
+    }
+    match body(request.into_body(), shared.config.request_timeout).await {
+        Ok(body) => response(check(&body, peer, shared)),
+        Err((kind, reply)) => {
+            shared.services.observer.bad_request(Door::Http, kind);
+            // What is left of the body is not worth reading.
+            let mut response = response(reply);
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+            response
+        }
+    }
+}
+
+/// The whole body, if it is not too long and does not take too long.
+async fn body(body: Incoming, patience: Duration) -> Result<Bytes, (BadKind, Reply)> {
+    let too_large = || {
+        let error = BadRequest::TooLarge(MAX_BATCH_BODY);
+        (BadKind::Size, Reply::bad_request(&error))
+    };
+    if body.size_hint().lower() > MAX_BATCH_BODY as u64 {
+        return Err(too_large());
+    }
+    let body = Limited::new(body, MAX_BATCH_BODY).collect();
+    match time::timeout(patience, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err((
+            BadKind::Framing,
+            Reply::error(400, "bad_request", "the body cannot be read"),
+        )),
+        Err(_) => Err((
+            BadKind::Slow,
+            Reply::error(408, "request_timeout", "the body did not come in time"),
+        )),
+    }
+}
+
+/// Decides the checks of one body: one reading of the clock, one snapshot of the rules.
+fn check(body: &[u8], peer: Option<IpAddr>, shared: &Shared) -> Reply {
+    let services = &shared.services;
+    let asked = match Asked::decode(body) {
+        Ok(asked) => asked,
+        Err(error) => {
+            let kind = match error {
+                BadRequest::TooLarge(_) => BadKind::Size,
+                _ => BadKind::Content,
+            };
+            services.observer.bad_request(Door::Http, kind);
+            return Reply::bad_request(&error);
+        }
+    };
+    let began = services.clock.local();
+    let now = services.clock.to_fleet(began);
+    let snapshot = services.engine.snapshot();
+    let timed = |decisions: usize| {
+        let span = services.clock.local().since(began);
+        services.observer.timed(Door::Http, span, decisions as u64);
+    };
+    match asked {
+        Asked::One(check) => {
+            let decision = check.ask(peer, |request| snapshot.decide(request, now));
+            timed(1);
+            services.observer.decided(Door::Http, &decision);
+            Reply::one(&decision, &check, shared.config.reset_style)
+        }
+        Asked::Batch(checks) => {
+            let answers: Vec<Answer<'_>> = checks
+                .iter()
+                .map(|check| {
+                    let decision = check.ask(peer, |request| snapshot.decide(request, now));
+                    services.observer.decided(Door::Http, &decision);
+                    Answer::new(&decision, check)
+                })
+                .collect();
+            timed(answers.len());
+            Reply::batch(&answers)
+        }
+    }
+}
+
+fn response(reply: Reply) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(reply.body)));
+    *response.status_mut() =
+        StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    let json = HeaderValue::from_static("application/json");
+    headers.insert(header::CONTENT_TYPE, json);
+    if let Some(limit) = reply.limit {
+        headers.insert(LIMIT, HeaderValue::from(limit.limit));
+        headers.insert(REMAINING, HeaderValue::from(limit.remaining));
+        headers.insert(RESET, HeaderValue::from(limit.reset));
+    }
+    if let Some(seconds) = reply.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_is_as_long_as_it_says() {
+        let text = std::str::from_utf8(TOO_MANY_CLIENTS).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())));
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok());
+    }
+}

@@ -1,0 +1,447 @@
+//! One connection of the RESP door.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::{self, Interval, MissedTickBehavior};
+
+use super::Shared;
+use super::observer::{BadKind, Door};
+use super::patient::Patient;
+use crate::engine::Snapshot;
+use crate::protocol::resp::{After, Ask, Frame, MAX_FRAME, Parser, Session, write_frame_error};
+use crate::units::Timestamp;
+
+/// The size of the input buffer, unless a single command is longer.
+const INPUT: usize = 16 * 1_024;
+/// The longest input that is ever waited for: a command, and the head of what follows.
+const MAX_INPUT: usize = MAX_FRAME + 64;
+/// Answering stops here until the peer has taken what there is.
+const OUTPUT: usize = 32 * 1_024;
+/// Answering stops here until the others have had their turn.
+const COMMANDS: usize = 256;
+/// One batch in so many is timed.
+const TIMED: u32 = 16;
+/// How many ticks make the request timeout.
+const TICKS: u32 = 2;
+
+/// How long what was sent before `stop` may take to arrive.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Answers `stream` until it ends, breaks the protocol or is too slow, or until `stop` is
+/// done and everything that had been sent is answered.
+pub(super) async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    id: u64,
+    shared: &Shared,
+    stop: impl Future<Output = ()>,
+) {
+    let mut stream = Patient::new(stream, shared.config.request_timeout);
+    let mut stop = pin!(async {
+        stop.await;
+        time::sleep(GRACE).await;
+    });
+    let mut watch = Watch::new(
+        shared.config.request_timeout,
+        shared.config.resp_idle_timeout,
+    );
+    let mut connection = Connection::new(id, shared);
+    loop {
+        let next = connection.answer();
+        if !connection.output.is_empty() {
+            let wrote = stream.write_all(&connection.output).await;
+            if wrote.is_err() || stream.flush().await.is_err() {
+                return;
+            }
+            connection.output.clear();
+        }
+        match next {
+            Next::Read => {}
+            Next::Again => {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Next::Close => {
+                // It is over either way.
+                let _ = stream.shutdown().await;
+                return;
+            }
+        }
+        connection.make_room();
+        loop {
+            tokio::select! {
+                biased;
+                read = stream.read_buf(&mut connection.input) => match read {
+                    Ok(1..) => break,
+                    Ok(0) | Err(_) => return,
+                },
+                () = &mut stop => {
+                    // It is over either way.
+                    let _ = stream.shutdown().await;
+                    return;
+                }
+                _ = watch.ticks.tick() => match watch.tick(&connection) {
+                    Patience::Left => {}
+                    Patience::Idle => connection.rest(),
+                    Patience::Lost => {
+                        if !connection.input.is_empty() {
+                            shared.services.observer.bad_request(Door::Resp, BadKind::Slow);
+                        }
+                        return;
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// What is known of one connection between two reads.
+struct Connection<'s> {
+    shared: &'s Shared,
+    session: Session,
+    parser: Parser,
+    /// What was received, answered up to `start`.
+    input: Vec<u8>,
+    start: usize,
+    output: Vec<u8>,
+    /// How many commands were answered, and batches begun.
+    commands: u64,
+    batches: u32,
+}
+
+/// What to do when the answers are written.
+enum Next {
+    /// Read more: no complete command is left.
+    Read,
+    /// Answer more: there may be complete commands.
+    Again,
+    /// Close.
+    Close,
+}
+
+impl<'s> Connection<'s> {
+    fn new(id: u64, shared: &'s Shared) -> Connection<'s> {
+        Connection {
+            shared,
+            session: Session::new(id),
+            parser: Parser::default(),
+            input: Vec::new(),
+            start: 0,
+            output: Vec::new(),
+            commands: 0,
+            batches: 0,
+        }
+    }
+
+    /// Answers the complete commands in the input with one reading of the clock and
+    /// one snapshot of the rules.
+    fn answer(&mut self) -> Next {
+        let services = &self.shared.services;
+        let began = services.clock.local();
+        let now = services.clock.to_fleet(began);
+        let snapshot = services.engine.snapshot();
+        let before = self.commands;
+        let mut decisions = 0;
+        let next = loop {
+            let input = self.input.get(self.start..).unwrap_or_default();
+            let frame = match self.parser.next(input) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break Next::Read,
+                Err(error) => {
+                    write_frame_error(&mut self.output, error);
+                    services.observer.bad_request(Door::Resp, BadKind::Framing);
+                    break Next::Close;
+                }
+            };
+            let (session, output) = (&mut self.session, &mut self.output);
+            match command(&frame, session, output, self.shared, &snapshot, now) {
+                None => decisions += 1,
+                Some(After::Continue) => {}
+                Some(After::Malformed) => {
+                    services.observer.bad_request(Door::Resp, BadKind::Content);
+                }
+                Some(After::Close) => break Next::Close,
+            }
+            self.start += frame.len();
+            self.commands += 1;
+            if self.output.len() >= OUTPUT || self.commands - before >= COMMANDS as u64 {
+                break Next::Again;
+            }
+        };
+        if decisions > 0 {
+            if self.batches.is_multiple_of(TIMED) {
+                let span = services.clock.local().since(began);
+                services.observer.timed(Door::Resp, span, decisions);
+            }
+            self.batches = self.batches.wrapping_add(1);
+        }
+        next
+    }
+
+    /// Forgets what is answered, and makes sure that there is room to read into.
+    fn make_room(&mut self) {
+        if self.output.capacity() > 2 * OUTPUT {
+            self.output = Vec::new();
+        }
+        if self.start >= self.input.len() {
+            self.input.clear();
+            if self.input.capacity() > INPUT {
+                self.input = Vec::new();
+            }
+        } else if self.start > 0 {
+            self.input.drain(..self.start);
+        }
+        self.start = 0;
+        if self.input.len() == self.input.capacity() {
+            let wanted = (self.input.len() * 2).clamp(INPUT, MAX_INPUT);
+            self.input
+                .reserve_exact(wanted.saturating_sub(self.input.len()));
+        }
+    }
+
+    /// Holds no buffers while nothing happens.
+    fn rest(&mut self) {
+        self.input = Vec::new();
+        self.output = Vec::new();
+    }
+}
+
+/// Answers one command. `None` is a check that was decided.
+fn command(
+    frame: &Frame<'_>,
+    session: &mut Session,
+    output: &mut Vec<u8>,
+    shared: &Shared,
+    snapshot: &Snapshot<'_>,
+    now: Timestamp,
+) -> Option<After> {
+    match Ask::decode(frame, output) {
+        Ok(Some(ask)) => {
+            let decision = snapshot.decide(ask.request(), now);
+            shared.services.observer.decided(Door::Resp, &decision);
+            ask.write(output, &decision);
+            None
+        }
+        Ok(None) => Some(session.answer(frame, output)),
+        Err(after) => Some(after),
+    }
+}
+
+/// Notices commands that do not end and connections that say nothing, by a slow tick
+/// rather than by a clock reading at every command.
+struct Watch {
+    ticks: Interval,
+    /// How many ticks of silence are the end.
+    idle_ticks: u32,
+    /// How many commands had been answered at the last tick.
+    commands: u64,
+    /// How many ticks in a row have seen the same command unfinished, or silence.
+    unfinished: u32,
+    silent: u32,
+}
+
+/// What is left for the peer.
+enum Patience {
+    Left,
+    Idle,
+    Lost,
+}
+
+impl Watch {
+    fn new(request: Duration, idle: Duration) -> Watch {
+        let period = (request / TICKS).max(Duration::from_millis(1));
+        let mut ticks = time::interval_at(time::Instant::now() + period, period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let idle_ticks = idle.as_nanos().div_ceil(period.as_nanos());
+        Watch {
+            ticks,
+            idle_ticks: u32::try_from(idle_ticks).unwrap_or(u32::MAX),
+            commands: 0,
+            unfinished: 0,
+            silent: 0,
+        }
+    }
+
+    fn tick(&mut self, connection: &Connection<'_>) -> Patience {
+        if connection.commands != self.commands {
+            self.commands = connection.commands;
+            (self.unfinished, self.silent) = (0, 0);
+        }
+        if connection.input.is_empty() {
+            self.unfinished = 0;
+            self.silent = self.silent.saturating_add(1);
+            // The first tick may come just after the last command.
+            if self.silent > self.idle_ticks {
+                Patience::Lost
+            } else {
+                Patience::Idle
+            }
+        } else {
+            self.unfinished += 1;
+            if self.unfinished > TICKS {
+                Patience::Lost
+            } else {
+                Patience::Left
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::testing::shared;
+    use tokio::io::{DuplexStream, duplex};
+    use tokio::task::JoinHandle;
+    use tokio::time::Instant;
+
+    fn start(buffer: usize) -> (DuplexStream, JoinHandle<()>) {
+        let (ours, theirs) = duplex(buffer);
+        let shared = shared();
+        let serving = tokio::spawn(async move {
+            serve(theirs, 1, &shared, std::future::pending()).await;
+        });
+        (ours, serving)
+    }
+
+    async fn said(stream: &mut DuplexStream) -> String {
+        let mut said = String::new();
+        stream.read_to_string(&mut said).await.unwrap();
+        said
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_that_trickles_in_is_cut_off_in_time() {
+        let (mut stream, serving) = start(64);
+        let before = Instant::now();
+        // A byte every ten seconds: never silent, and never done.
+        for byte in *b"*1\r\n$4\r\nPING\r\n" {
+            if stream.write_all(&[byte]).await.is_err() {
+                break;
+            }
+            time::sleep(Duration::from_secs(10)).await;
+        }
+        serving.await.unwrap();
+        assert_eq!(said(&mut stream).await, "");
+        let (timeout, took) = (Duration::from_secs(10), before.elapsed());
+        assert!(took >= timeout && took <= timeout * 2, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_between_commands_is_no_fault_until_it_is_too_long() {
+        let (mut stream, serving) = start(64);
+        let hour = Duration::from_secs(3_600);
+        for _ in 0..3 {
+            time::sleep(hour - Duration::from_secs(1)).await;
+            stream.write_all(b"PING\r\n").await.unwrap();
+            let mut pong = [0; 7];
+            stream.read_exact(&mut pong).await.unwrap();
+        }
+        let before = Instant::now();
+        assert_eq!(said(&mut stream).await, "");
+        serving.await.unwrap();
+        let took = before.elapsed();
+        assert!(
+            took >= hour && took <= hour + Duration::from_secs(10),
+            "{took:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_never_reads_is_neither_buffered_for_nor_kept() {
+        let (mut stream, serving) = start(1_024);
+        let echo = format!("*2\r\n$4\r\nECHO\r\n$1000\r\n{}\r\n", "x".repeat(1_000));
+        let mut taken = 0;
+        // It takes what its buffers hold, then no more, and then it hangs up.
+        while stream.write_all(echo.as_bytes()).await.is_ok() {
+            taken += 1;
+            assert!(taken < 100, "it buffers without bound");
+        }
+        serving.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn broken_framing_is_answered_and_ends_the_connection() {
+        let (mut stream, serving) = start(1_024);
+        stream
+            .write_all(b"PING\r\n*1\r\n*1\r\n$4\r\nPING\r\n")
+            .await
+            .unwrap();
+        let wanted = "+PONG\r\n-ERR Protocol error: expected '$', got '*'\r\n";
+        assert_eq!(said(&mut stream).await, wanted);
+        serving.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn quit_is_answered_and_what_follows_is_not() {
+        let (mut stream, serving) = start(1_024);
+        stream.write_all(b"PING\r\nQUIT\r\nPING\r\n").await.unwrap();
+        assert_eq!(said(&mut stream).await, "+PONG\r\n+OK\r\n");
+        serving.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pipeline_of_any_length_is_answered_in_order() {
+        let (stream, serving) = start(4_096);
+        let (mut reading, mut writing) = tokio::io::split(stream);
+        let count = 5_000;
+        let writer = tokio::spawn(async move {
+            for number in 0..count {
+                writing
+                    .write_all(format!("ECHO {number}\r\n").as_bytes())
+                    .await
+                    .unwrap();
+            }
+            writing.write_all(b"QUIT\r\n").await.unwrap();
+        });
+        let mut replies = String::new();
+        reading.read_to_string(&mut replies).await.unwrap();
+        let wanted: String = (0..count)
+            .map(|number| number.to_string())
+            .map(|text| format!("${}\r\n{text}\r\n", text.len()))
+            .collect();
+        assert_eq!(replies, wanted + "+OK\r\n");
+        writer.await.unwrap();
+        serving.await.unwrap();
+    }
+
+    #[test]
+    fn the_input_grows_to_the_longest_command_and_no_further() {
+        let shared = shared();
+        let mut connection = Connection::new(1, &shared);
+        let mut wire = b"*64\r\n".to_vec();
+        while wire.len() < MAX_FRAME - 3_000 {
+            wire.extend_from_slice(b"$2000\r\n");
+            wire.extend_from_slice(&[b'x'; 2_000]);
+            wire.extend_from_slice(b"\r\n");
+        }
+        for piece in wire.chunks(100) {
+            connection.make_room();
+            let spare = connection.input.capacity() - connection.input.len();
+            assert!(spare > 0 && connection.input.capacity() <= MAX_INPUT);
+            for byte in piece {
+                if connection.input.len() == connection.input.capacity() {
+                    connection.make_room();
+                }
+                connection.input.push(*byte);
+            }
+            assert!(matches!(connection.answer(), Next::Read));
+        }
+        assert!(connection.input.len() > MAX_FRAME - 5_000);
+    }
+
+    #[test]
+    fn a_long_command_leaves_no_long_buffer_behind() {
+        let shared = shared();
+        let mut connection = Connection::new(1, &shared);
+        let key = "x".repeat(60_000);
+        connection.input = format!("*2\r\n$4\r\nECHO\r\n$60000\r\n{key}\r\n").into_bytes();
+        assert!(matches!(connection.answer(), Next::Again));
+        assert!(matches!(connection.answer(), Next::Read));
+        connection.output.clear();
+        connection.make_room();
+        assert!(connection.input.capacity() <= INPUT);
+        assert!(connection.output.capacity() <= 2 * OUTPUT);
+    }
+}

@@ -1,0 +1,337 @@
+//! The program as people and scripts meet it: what it prints, how it ends.
+
+#[allow(dead_code)]
+#[path = "support/daemon.rs"]
+mod daemon;
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+use daemon::{Place, stderr, stdout};
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+#[test]
+fn the_first_command_serves_and_its_own_suggestion_works() {
+    let place = Place::new();
+    let daemon = place.serve([]);
+    assert!(
+        daemon.banner.contains("serves 2 rules: orders, login"),
+        "{}",
+        daemon.banner
+    );
+    let answer = place
+        .command("sh")
+        .args(["-c", daemon.suggestion()])
+        .output()
+        .unwrap();
+    let answer = stdout(&answer);
+    assert!(
+        answer.starts_with(r#"{"allowed":true,"rule":"orders","#),
+        "{answer}"
+    );
+    let mode = place.runtime_dir().metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
+fn check_tells_allowed_refused_unknown_and_unreachable_apart() {
+    let place = Place::new();
+    let daemon = place.serve([]);
+    for left in (0..5).rev() {
+        let output = place.run(["check", "login", "alice"]);
+        assert_eq!(code(&output), 0);
+        let answer: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(answer["remaining"], left);
+        assert_eq!(stdout(&output).lines().count(), 1);
+    }
+    let refused = place.run(["check", "login", "alice"]);
+    assert_eq!(code(&refused), 1, "{}", stderr(&refused));
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&refused)).unwrap();
+    assert_eq!(answer["error"], "rate_limit_exceeded");
+    assert_eq!(
+        code(&place.run(["check", "login", "bob", "--cost", "6"])),
+        1
+    );
+    assert_eq!(
+        code(&place.run(["check", "login", "bob", "--cost", "5"])),
+        0
+    );
+    assert_eq!(code(&place.run(["check", "nothing", "alice"])), 2);
+
+    daemon.signal("TERM");
+    let (status, said) = daemon.end();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert_eq!(code(&place.run(["check", "login", "alice"])), 69);
+}
+
+#[test]
+fn check_asks_for_a_tier() {
+    let place = Place::new();
+    let _daemon = place.serve([]);
+    for (tier, limit) in [("free", 10), ("pro", 100), ("enterprise", 1_000)] {
+        let output = place.run(["check", "orders", "alice", "--tier", tier]);
+        let answer: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(answer["limit"], limit, "{tier}");
+    }
+}
+
+#[test]
+fn check_works_over_tcp_too() {
+    let place = Place::new();
+    let daemon = place.serve(["--http", "127.0.0.1:0"]);
+    let http = daemon.banner.split("http ").nth(1).unwrap();
+    let address = http.split_whitespace().next().unwrap();
+    let output = place.run(["check", "orders", "alice", "--http", address]);
+    assert_eq!(code(&output), 0, "{address}: {}", stderr(&output));
+}
+
+#[test]
+fn a_daemon_told_to_end_is_no_longer_ready_but_serves_until_the_delay_is_over() {
+    let place = Place::new();
+    let daemon = place.serve(["--drain-delay", "1h"]);
+    let ready = || place.run(["check", "--ready"]);
+    assert_eq!(code(&ready()), 0);
+    assert_eq!(stdout(&ready()), "{\"ready\":true}\n");
+    daemon.signal("TERM");
+    while code(&ready()) == 0 {}
+    assert_eq!(code(&ready()), 1);
+    assert_eq!(stdout(&ready()), "{\"ready\":false}\n");
+    assert_eq!(code(&place.run(["check", "orders", "alice"])), 0);
+    // A second signal ends the delay, and tells that not all was done.
+    daemon.signal("INT");
+    let (status, said) = daemon.end();
+    assert_eq!(status.code(), Some(1), "{said}");
+}
+
+#[test]
+fn sockets_are_gone_after_the_end() {
+    let place = Place::new();
+    let daemon = place.serve([]);
+    let sockets = || place.runtime_dir().read_dir().unwrap().count();
+    assert_eq!(sockets(), 3);
+    daemon.signal("INT");
+    assert_eq!(daemon.end().0.code(), Some(0));
+    assert_eq!(sockets(), 0);
+}
+
+#[test]
+fn an_address_that_is_taken_is_told_and_left_alone() {
+    let place = Place::new();
+    let _first = place.serve([]);
+    let second = place.run(["serve"]);
+    assert_eq!(code(&second), 69);
+    assert!(stderr(&second).contains("http.sock"), "{}", stderr(&second));
+    assert_eq!(code(&place.run(["check", "orders", "alice"])), 0);
+}
+
+#[test]
+fn all_faults_are_told_and_the_code_is_two() {
+    let place = Place::new();
+    let config = place.write(
+        "bad.yaml",
+        "max_keyss: 1\nrules:\n  - endpoint: /a\n    limits: {default: {requests: 5, window: 5x}}\n",
+    );
+    let output = place
+        .tidegate(["serve", "--config", &config, "--drain-delay", "soon"])
+        .env("TIDEGATE_MAX_CONNECTIONS", "many")
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 2);
+    let told = stderr(&output);
+    for part in [
+        "--drain-delay: `soon` is not a duration",
+        "TIDEGATE_MAX_CONNECTIONS: `many`",
+        "bad.yaml:1:1: there is no key `max_keyss`; did you mean `max_keys`?",
+        "bad.yaml:4:",
+        "window",
+    ] {
+        assert!(told.contains(part), "{part} is missing in:\n{told}");
+    }
+    assert_eq!(told.lines().count(), 4, "{told}");
+    assert_eq!(stdout(&output), "");
+}
+
+#[test]
+fn validate_tells_all_faults_of_all_files_and_what_is_sound() {
+    let place = Place::new();
+    let rules = place.write(
+        "rules.json",
+        r#"{"rules":[{"endpoint":"/a","limits":{"default":{"requests":5,"window":"1m"}}}]}"#,
+    );
+    let config = place.write(
+        "config.toml",
+        "max_keys = 5\nrules_files = [\"rules.json\"]\n",
+    );
+    let output = place.run(["validate", &rules, &config]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(
+        stdout(&output),
+        format!("{rules}: sound, 1 rule\n{config}: a sound config file, 1 rule\n")
+    );
+    let bad = place.write("bad.yaml", "rules:\n  - endpoint: 5\n    limits: {}\n");
+    let worse = place.write("worse.yaml", "http: [nowhere]\nnode: ''\n");
+    let output = place.run(["validate", &rules, &bad, &worse]);
+    assert_eq!(code(&output), 2);
+    assert!(stdout(&output).ends_with("sound, 1 rule\n"));
+    let told = stderr(&output);
+    assert!(told.contains("bad.yaml:2:"), "{told}");
+    assert!(told.contains("worse.yaml:1:8: http"), "{told}");
+    assert!(told.contains("worse.yaml:2:7: node"), "{told}");
+    assert_eq!(code(&place.run(["validate", "/nowhere.yaml"])), 2);
+    assert_eq!(
+        code(&place.run(["validate", "--kind", "config", &rules])),
+        0
+    );
+}
+
+#[test]
+fn rules_by_flag_replace_those_of_the_config_file_and_a_directory_is_all_its_files() {
+    let place = Place::new();
+    let directory = place.path("rules.d");
+    std::fs::create_dir(&directory).unwrap();
+    let rule = |name: &str| {
+        format!(
+            "rules:\n  - name: {name}\n    endpoint: /{name}\n    limits: {{default: {{requests: 5, window: 1m}}}}\n"
+        )
+    };
+    place.write("rules.d/b.yaml", &rule("second"));
+    place.write("rules.d/a.yml", &rule("first"));
+    place.write("rules.d/notes.txt", "no rules");
+    place.write("rules.d/.hidden.yaml", "no: rules");
+    let daemon = place.serve(["--rules", directory.to_str().unwrap()]);
+    assert!(
+        daemon.banner.contains("serves 2 rules: first, second"),
+        "{}",
+        daemon.banner
+    );
+}
+
+#[test]
+fn no_secret_is_told_by_anything() {
+    const MARKER: &str = "m4rk3r-s3cr3t-0123456789";
+    let place = Place::new();
+    let key = place.write("key", MARKER);
+    let token = place.write("token", MARKER);
+    let store = format!("redis+unix:///nowhere/redis.sock?pass={MARKER}");
+    let mut command = place.tidegate([
+        "serve",
+        "--log",
+        "trace",
+        "--key-secret-file",
+        &key,
+        "--admin-token-file",
+        &token,
+        "--final-sync-timeout",
+        "0s",
+    ]);
+    let daemon = daemon::Daemon::start(command.env("TIDEGATE_STORE", &store));
+    assert_eq!(code(&place.run(["check", "orders", MARKER])), 0);
+    let admin = place.runtime_dir().join("admin.sock");
+    let metrics = place
+        .command("curl")
+        .args(["-s", "--unix-socket", admin.to_str().unwrap()])
+        .arg("http://localhost/metrics")
+        .output()
+        .unwrap();
+    let metrics = stdout(&metrics);
+    assert!(metrics.contains("tidegate_checks_total"), "{metrics}");
+    assert!(!metrics.contains(MARKER));
+    daemon.signal("TERM");
+    let (_, said) = daemon.end();
+    assert!(said.contains("***"), "{said}");
+    assert!(!said.contains(MARKER), "{said}");
+    let help = place
+        .tidegate(["serve", "--help"])
+        .env("TIDEGATE_STORE", &store)
+        .output()
+        .unwrap();
+    assert!(!stdout(&help).contains(MARKER));
+    let bad = place.run(["serve", "--store", &format!("http://:{MARKER}@h")]);
+    assert_eq!(code(&bad), 2);
+    assert!(!stderr(&bad).contains(MARKER));
+}
+
+#[test]
+fn the_config_is_waited_for_when_told_so() {
+    let place = Place::new();
+    let late = place.path("late.yaml");
+    let late = late.to_str().unwrap();
+    let missing = place.run(["serve", "--config", late]);
+    assert_eq!(code(&missing), 2);
+    let never = place.run(["serve", "--config", late, "--wait-for-config", "1ms"]);
+    assert!(
+        stderr(&never).contains("did not appear within 1ms"),
+        "{}",
+        stderr(&never)
+    );
+    let mut command = place.tidegate(["serve", "--config", late, "--wait-for-config", "1h"]);
+    let waiting = std::thread::spawn(move || daemon::Daemon::start(&mut command));
+    // Renamed, so that it appears with its text in it.
+    place.write(
+        "early.yaml",
+        &std::fs::read_to_string(daemon::root().join("config/tidegate.yaml")).unwrap(),
+    );
+    std::fs::rename(place.path("early.yaml"), late).unwrap();
+    let daemon = waiting.join().unwrap();
+    assert!(daemon.banner.contains("late.yaml"), "{}", daemon.banner);
+}
+
+#[test]
+fn json_logs_are_one_object_a_line_and_nothing_else_is_printed() {
+    let place = Place::new();
+    let mut child = place
+        .tidegate(["serve", "--log-format", "json", "--log", "debug"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    while code(&place.run(["check", "--ready"])) != 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+    }
+    let status = std::process::Command::new("kill")
+        .arg(child.id().to_string())
+        .status();
+    assert!(status.unwrap().success());
+    assert!(child.wait().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(stdout(&output), "");
+    let told = stderr(&output);
+    let events: Vec<serde_json::Value> = told
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(
+        events.iter().any(|event| event["message"] == "serving"),
+        "{told}"
+    );
+}
+
+#[test]
+fn usage_errors_are_two_and_help_is_zero() {
+    let place = Place::new();
+    for (arguments, expected) in [
+        (vec![], 2),
+        (vec!["--help"], 0),
+        (vec!["--version"], 0),
+        (vec!["serve", "--help"], 0),
+        (vec!["serve", "--colour"], 2),
+        (vec!["check"], 2),
+        (vec!["check", "--ready", "orders"], 2),
+        (vec!["check", "orders", "alice", "--http", "nowhere"], 2),
+        (vec!["check", "orders", "alice", "--timeout", "soon"], 2),
+        (vec!["validate"], 2),
+    ] {
+        assert_eq!(
+            code(&place.run(arguments.clone())),
+            expected,
+            "{arguments:?}"
+        );
+    }
+    let help = stdout(&place.run(["--help"]));
+    for line in ["Exit codes:", "   0  done", "  69  check: no answer"] {
+        assert!(help.contains(line), "{help}");
+    }
+}
