@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::{self, Interval};
+use tokio::time::Interval;
 
 use super::Shared;
 use super::observer::{BadKind, Door};
@@ -24,11 +24,8 @@ const COMMANDS: usize = 256;
 /// One batch in so many is timed.
 const TIMED: u32 = 16;
 
-/// How long what was sent before `stop` may take to arrive.
-const GRACE: Duration = Duration::from_millis(100);
-
 /// Answers `stream` until it ends, breaks the protocol or is too slow, or until `stop` is
-/// done and everything that had been sent is answered.
+/// done and everything that has arrived is answered.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     id: u64,
@@ -36,10 +33,7 @@ pub(super) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let mut stream = Patient::new(stream, shared.config.request_timeout);
-    let mut stop = pin!(async {
-        stop.await;
-        time::sleep(GRACE).await;
-    });
+    let mut stop = pin!(stop);
     let mut watch = Watch::new(
         shared.config.request_timeout,
         shared.config.resp_idle_timeout,
@@ -290,7 +284,7 @@ mod tests {
     use crate::server::testing::shared;
     use tokio::io::{DuplexStream, duplex};
     use tokio::task::JoinHandle;
-    use tokio::time::Instant;
+    use tokio::time::{self, Instant};
 
     fn start(buffer: usize) -> (DuplexStream, JoinHandle<()>) {
         let (ours, theirs) = duplex(buffer);

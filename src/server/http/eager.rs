@@ -34,12 +34,9 @@ impl Wake for Shared {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let (before, order) = (self.state.load(Ordering::SeqCst), Ordering::SeqCst);
-        let now = match before {
-            POLLED => self.state.compare_exchange(POLLED, WOKEN, order, order),
-            other => Err(other),
-        };
-        if now == Err(IDLE) {
+        let order = Ordering::SeqCst;
+        let before = self.state.compare_exchange(POLLED, WOKEN, order, order);
+        if before == Err(IDLE) {
             self.task.wake();
         }
     }
