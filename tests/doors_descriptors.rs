@@ -14,8 +14,11 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tidegate::clock::Clock;
+use tidegate::counters::{Counters, Fleet};
 use tidegate::engine::Engine;
+use tidegate::rules::RuleSet;
 use tidegate::server::{Address, Observer, Readiness, Server, ServerConfig, Services};
+use tidegate::units::KeySecret;
 
 /// The limit of open files, and what is left of it for connections.
 const FILES: u64 = 256;
@@ -71,7 +74,8 @@ fn server_of_few_descriptors() {
 }
 
 fn engine() -> Engine {
-    Engine::default()
+    let counters = Arc::new(Counters::new(10_000, Fleet::alone()));
+    Engine::new(RuleSet::default(), counters, &KeySecret::public())
 }
 
 /// The server's process, in which `wasted` descriptors are taken by something else.
