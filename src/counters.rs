@@ -9,6 +9,7 @@ mod body;
 mod cell;
 mod fleet;
 mod ledger;
+mod marks;
 mod slot;
 
 use std::sync::Arc;
@@ -54,10 +55,14 @@ pub struct Taken {
     pub stale: Option<Nanos>,
 }
 
-/// How many maps the cells are spread over, so that the sweep can look at one at a
-/// time, and how many locks each of them has.
-const BANKS: usize = 64;
-const LOCKS_PER_BANK: usize = 4;
+/// The cells are spread over so many maps by a remainder of their key, three
+/// remainders a map, so that the sweep can look at one map at a time. (Three, because
+/// the maps double: with a power of two they would all be half empty at a million keys.)
+const REMAINDERS: usize = 256;
+const REMAINDERS_PER_BANK: usize = 3;
+const BANKS: usize = REMAINDERS.div_ceil(REMAINDERS_PER_BANK);
+/// How many locks each map has.
+const LOCKS_PER_BANK: usize = 2;
 /// Dirty cells that wait for the sync. If more wait, the sync looks at all cells.
 const DIRTY_CAPACITY: usize = 65_536;
 /// The shared cell for newcomers to a full table allows so many times the limit:
@@ -233,13 +238,15 @@ impl Counters {
     /// which the store has lost, and answers the cells concerned.
     pub fn rewind(&self, id: HashId, partitions: Partitions, now: Timestamp) -> Vec<Key> {
         let mut keys = Vec::new();
-        // Bank and partition are remainders of the same number, so where the one count
-        // divides the other, most banks hold none of a partition.
-        let divides = usize::from(partitions.get()).is_multiple_of(BANKS);
-        for (number, bank) in self.banks.iter().enumerate() {
-            if divides && usize::from(id.partition.get()) % BANKS != number {
-                continue;
-            }
+        // With as many partitions as remainders, all cells of one lie in one bank.
+        let bank = usize::from(id.partition.get()) / REMAINDERS_PER_BANK;
+        let aligned = usize::from(partitions.get()) == REMAINDERS;
+        for (_, bank) in self
+            .banks
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| !aligned || *n == bank)
+        {
             let keyed = bank.iter().map(|entry| *entry.key());
             keys.extend(keyed.filter(|key| key.partition(partitions) == id.partition));
         }
@@ -310,7 +317,7 @@ impl Counters {
     }
 
     fn bank(&self, key: Key) -> &Bank {
-        &self.banks[key.spread(BANKS)]
+        &self.banks[key.spread(REMAINDERS) / REMAINDERS_PER_BANK]
     }
 
     fn settle(&self, key: Key, touch: cell::Touch) -> Taken {

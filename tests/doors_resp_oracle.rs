@@ -1,6 +1,9 @@
 //! The RESP parser and replies against an independent implementation of the protocol,
 //! and against arbitrary bytes.
 
+// Tests assert by panicking, and their helpers are not in test functions.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,5 +1,8 @@
 //! The doors over real sockets: what clients see, whatever they send.
 
+// Tests assert by panicking, and their helpers are not in test functions.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 #[path = "doors_server/admin.rs"]
 mod admin;
 #[path = "doors_server/http.rs"]

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::body::{Body, time_as_cost};
+use super::marks::{Marks, Told};
 use super::slot::{Slot, Space};
 use super::{Answer, Delta};
 use crate::algorithms::{Outcome, Verdict};
@@ -15,17 +16,7 @@ use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp}
 pub(super) struct Cell {
     limit: Arc<Limit>,
     body: Body,
-    /// The store's time of its last answer about the present window.
-    heard: Timestamp,
-    flags: Flags,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Flags {
-    /// The sync has been told, or is holding the cell back.
-    queued: bool,
-    /// The sync has been told that it is urgent.
-    urgent: bool,
+    marks: Marks,
 }
 
 /// Whether the sync must be told of a cell.
@@ -57,8 +48,7 @@ impl Cell {
         Cell {
             limit: Arc::clone(limit),
             body: Body::fresh(&limit.quota),
-            heard: Timestamp::EPOCH,
-            flags: Flags::default(),
+            marks: Marks::default(),
         }
     }
 
@@ -100,7 +90,7 @@ impl Cell {
         };
         Touch {
             outcome,
-            stale: self.stale(now),
+            stale: self.marks.stale(now),
             signal,
             expired,
         }
@@ -131,7 +121,7 @@ impl Cell {
         };
         Touch {
             outcome,
-            stale: self.stale(now),
+            stale: self.marks.stale(now),
             signal: Signal::Quiet,
             expired,
         }
@@ -148,7 +138,7 @@ impl Cell {
     pub(super) fn is_forgettable(&mut self, now: Timestamp) -> bool {
         let limit = Arc::clone(&self.limit);
         self.turn(&limit, now);
-        !self.flags.queued && self.pending() == 0 && self.body.is_fresh(&self.limit.quota, now)
+        !self.is_queued() && self.pending() == 0 && self.body.is_fresh(&self.limit.quota, now)
     }
 
     /// How soon the cell wants to be sent; forgets the signals that led here if it
@@ -158,8 +148,8 @@ impl Cell {
         self.turn(&limit, now);
         let remaining = self.body.remaining(&limit.quota, now);
         let situation = self.situation(remaining, now);
-        if self.pending() == 0 && (situation.heard || !self.flags.queued) {
-            self.flags = Flags::default();
+        if self.pending() == 0 && (situation.heard || !self.is_queued()) {
+            self.marks.set_told(Told::Nothing);
             return Wish::Nothing;
         }
         Wish::Within(situation.patience(limit.pace))
@@ -184,7 +174,7 @@ impl Cell {
                 // A sliding window reads the window before, which the other nodes
                 // complete a little after its end.
                 let unsettled = limit.quota.algorithm() == Algorithm::SlidingWindow
-                    && self.heard <= settled_at(current, &limit);
+                    && self.marks.heard() <= settled_at(current, &limit);
                 if ledger.previous.pending() != 0 || unsettled {
                     slots.push(current.previous());
                 }
@@ -216,7 +206,7 @@ impl Cell {
             }
         }
         if slots.is_empty() {
-            self.flags = Flags::default();
+            self.marks.set_told(Told::Nothing);
         }
         slots
     }
@@ -230,16 +220,15 @@ impl Cell {
         } else {
             None
         };
-        self.flags = Flags {
-            queued: self.pending() != 0,
-            urgent: false,
-        };
+        let rest = self.pending() != 0;
+        self.marks
+            .set_told(if rest { Told::Queued } else { Told::Nothing });
         delta
     }
 
     /// Whether the sync has been told of the cell and is not done with it.
     pub(super) fn is_queued(&self) -> bool {
-        self.flags.queued
+        self.marks.told() != Told::Nothing
     }
 
     /// Learns what the fleet has used, as the store answered to a delta for `slot`.
@@ -280,7 +269,7 @@ impl Cell {
             }
         };
         if current {
-            self.heard = self.heard.max(answer.at);
+            self.marks.set_heard(self.marks.heard().max(answer.at));
         }
     }
 
@@ -309,7 +298,9 @@ impl Cell {
             }
         }
         let pending = self.pending() != 0;
-        self.flags.queued |= pending;
+        if pending {
+            self.marks.set_told(self.marks.told().max(Told::Queued));
+        }
         pending
     }
 
@@ -359,7 +350,7 @@ impl Cell {
                 Body::Window { .. } | Body::Log(_) if same_kind => {}
                 body => {
                     *body = Body::fresh(&new);
-                    self.heard = Timestamp::EPOCH;
+                    self.marks.set_heard(Timestamp::EPOCH);
                 }
             }
         }
@@ -376,7 +367,8 @@ impl Cell {
             // A bucket has no window: only the age of the answer counts.
             Body::Bucket { .. } | Body::Log(_) => Timestamp::from_nanos(1),
         };
-        let heard = self.heard >= since && now.since(self.heard) <= self.limit.pace.max_interval;
+        let last = self.marks.heard();
+        let heard = last >= since && now.since(last) <= self.limit.pace.max_interval;
         Situation {
             heard,
             unsent: Cost::new(self.pending()),
@@ -385,26 +377,24 @@ impl Cell {
     }
 
     fn signal(&mut self, remaining: u64, now: Timestamp) -> Signal {
-        if self.flags.urgent {
+        let told = self.marks.told();
+        if told == Told::Urgent {
             return Signal::Quiet;
         }
         let situation = self.situation(remaining, now);
         if situation.unsent.is_peek() && situation.heard {
             return Signal::Quiet;
         }
-        let urgent = situation.is_urgent();
-        if self.flags.queued && !urgent {
+        let news = if situation.is_urgent() {
+            Told::Urgent
+        } else {
+            Told::Queued
+        };
+        if news <= told {
             return Signal::Quiet;
         }
-        self.flags = Flags {
-            queued: true,
-            urgent,
-        };
+        self.marks.set_told(news);
         Signal::Dirty
-    }
-
-    fn stale(&self, now: Timestamp) -> Option<Nanos> {
-        (self.heard > Timestamp::EPOCH).then(|| now.since(self.heard))
     }
 }
 

@@ -395,6 +395,6 @@ fn a_new_amount_keeps_what_was_used_and_a_new_window_does_not() {
 }
 
 #[test]
-fn a_cell_takes_no_more_than_88_bytes() {
-    assert!(std::mem::size_of::<Cell>() <= 88);
+fn a_cell_takes_no_more_than_80_bytes() {
+    assert!(std::mem::size_of::<Cell>() <= 80);
 }

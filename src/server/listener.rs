@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -50,11 +51,8 @@ pub(super) fn bind(address: &Address, mode: u32) -> Result<Vec<BoundSocket>, Ser
             let bound: Vec<_> = resolved.map(bind_tcp).collect();
             // `localhost` stands for both families, and one of them may be off.
             let (bound, mut failed): (Vec<_>, Vec<_>) = bound.into_iter().partition(Result::is_ok);
-            let absent = |error: &io::Error| {
-                matches!(error.kind(), io::ErrorKind::AddrNotAvailable) || is_family_off(error)
-            };
             if !bound.is_empty() {
-                failed.retain(|result| result.as_ref().is_err_and(|error| !absent(error)));
+                failed.retain(|result| result.as_ref().is_err_and(|error| !is_family_off(error)));
             }
             match failed.into_iter().find_map(Result::err) {
                 Some(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -104,10 +102,11 @@ fn tcp_socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Whether the error says that the address family does not exist here.
+/// Whether the error says that the address, or its whole family, does not exist here.
 fn is_family_off(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
-        || error.raw_os_error() == Some(rustix::io::Errno::ADDRNOTAVAIL.raw_os_error())
+    [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// A listening socket in the runtime.
@@ -146,9 +145,10 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                // They fail if the peer is gone already, which the first read will tell.
+                let _ = stream.set_nodelay(true);
                 let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
-                SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+                let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
                 Ok((Stream::Tcp(stream), Some(peer.ip().to_canonical())))
             }
             Listener::Unix { listener, .. } => {

@@ -1,4 +1,4 @@
-use super::support::{Running, ports, post, serve, sockets};
+use super::support::{Running, both, ports, post, serve};
 use tidegate::server::Door;
 
 /// The status of what the server says to `bytes` before it closes.
@@ -12,10 +12,7 @@ async fn status(server: &Running, bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn checks_on_one_connection_are_answered_in_turn() {
-    for (_dir, config) in [(None, ports()), {
-        let (dir, config) = sockets();
-        (Some(dir), config)
-    }] {
+    for (_dir, config) in both() {
         let server = serve(config);
         let mut client = server.connect(Door::Http).await;
         let (head, body) = client.post(r#"{"rule":"no-such","key":"alice"}"#).await;

@@ -1,4 +1,4 @@
-use super::support::{ports, serve, sockets};
+use super::support::{both, ports, serve, sockets};
 use tidegate::server::Door;
 
 const THROTTLE: &[u8] =
@@ -6,14 +6,7 @@ const THROTTLE: &[u8] =
 
 #[tokio::test]
 async fn a_thousand_checks_in_one_write_get_a_thousand_replies_and_are_counted_once_each() {
-    for config in [ports(), sockets().1] {
-        let _dirs = config
-            .resp
-            .iter()
-            .filter(|address| address.is_unix())
-            .map(|address| super::support::path(address))
-            .map(|path| std::fs::create_dir_all(path.parent().unwrap()))
-            .collect::<Vec<_>>();
+    for (_dir, config) in both() {
         let server = serve(config);
         let mut wire = THROTTLE.repeat(1_000);
         wire.extend_from_slice(b"QUIT\r\n");

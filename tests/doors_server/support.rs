@@ -18,12 +18,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// 2023-11-14, and the clock stands still.
-pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
+const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
 
 /// A server in this test's own runtime, with its own metrics.
 pub(crate) struct Running {
     pub(crate) addresses: Vec<(Door, Address)>,
-    pub(crate) clock: Clock,
     pub(crate) readiness: Readiness,
     pub(crate) metrics: PrometheusHandle,
     stop: oneshot::Sender<()>,
@@ -51,13 +50,12 @@ pub(crate) fn serve(config: ServerConfig) -> Running {
         .map(|(door, address)| (door, address.clone()))
         .collect();
     let engine = Arc::new(engine());
-    let clock = Clock::manual(NOW);
     let readiness = Readiness::default();
     let page = metrics.clone();
     let services = Services {
         observer: Arc::new(Observer::new(engine.snapshot().rules())),
         engine,
-        clock: clock.clone(),
+        clock: Clock::manual(NOW),
         readiness: readiness.clone(),
         metrics: Arc::new(move || page.render()),
     };
@@ -67,7 +65,6 @@ pub(crate) fn serve(config: ServerConfig) -> Running {
     }));
     Running {
         addresses,
-        clock,
         readiness,
         metrics,
         stop,
@@ -200,6 +197,12 @@ pub(crate) fn ports() -> ServerConfig {
         admin: any(),
         ..ServerConfig::default()
     }
+}
+
+/// A server's configuration on sockets, and one on ports.
+pub(crate) fn both() -> [(Option<TempDir>, ServerConfig); 2] {
+    let (dir, on_sockets) = sockets();
+    [(Some(dir), on_sockets), (None, ports())]
 }
 
 /// The path of a Unix address.

@@ -132,9 +132,11 @@ impl Reply {
             Outcome::Unavailable => (503, Some(1)),
             Outcome::UnknownRule => (404, None),
         };
+        // What a limit without its store would say is no figure to rely on.
+        let limit = decision.limit.as_ref().filter(|_| status != 503);
         Reply {
             status,
-            limit: decision.limit.as_ref().map(|limit| LimitHeaders {
+            limit: limit.map(|limit| LimitHeaders {
                 limit: limit.limit,
                 remaining: limit.remaining,
                 reset: reset(decision.now, limit.reset_after, style),
@@ -319,7 +321,10 @@ mod tests {
             &decision(Outcome::Unavailable, Nanos::ZERO),
             ResetStyle::Epoch,
         );
-        assert_eq!((said.status, said.retry_after), (503, Some(1)));
+        assert_eq!(
+            (said.status, said.retry_after, said.limit),
+            (503, Some(1), None)
+        );
         assert!(body(&said).contains(r#""error":"store_unavailable""#));
         let unknown = Decision {
             limit: None,

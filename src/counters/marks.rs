@@ -1,0 +1,77 @@
+use crate::units::{Nanos, Timestamp};
+
+/// When the store last told about a cell, and how much of the cell the sync knows:
+/// one word, since there are as many as keys. The time is in microseconds, as the
+/// store tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks(u64);
+
+/// What the sync has been told of a cell that it is not done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Told {
+    Nothing,
+    /// That it has something to send.
+    Queued,
+    /// That it should be sent at once.
+    Urgent,
+}
+
+const TOLD_BITS: u32 = 8;
+
+impl Marks {
+    /// The store's time of its last answer; the epoch if there was none.
+    pub(super) const fn heard(self) -> Timestamp {
+        Timestamp::from_nanos((self.0 >> TOLD_BITS).saturating_mul(1_000))
+    }
+
+    pub(super) fn set_heard(&mut self, at: Timestamp) {
+        let micros = at.since(Timestamp::EPOCH).get() / 1_000;
+        self.0 = micros << TOLD_BITS | (self.0 & 0xff);
+    }
+
+    pub(super) const fn told(self) -> Told {
+        match self.0 & 0xff {
+            0 => Told::Nothing,
+            1 => Told::Queued,
+            _ => Told::Urgent,
+        }
+    }
+
+    pub(super) fn set_told(&mut self, told: Told) {
+        let bits = match told {
+            Told::Nothing => 0,
+            Told::Queued => 1,
+            Told::Urgent => 2,
+        };
+        self.0 = self.0 >> TOLD_BITS << TOLD_BITS | bits;
+    }
+
+    /// How long ago the store last told; `None` if it never has.
+    pub(super) fn stale(self, now: Timestamp) -> Option<Nanos> {
+        (self.heard() > Timestamp::EPOCH).then(|| now.since(self.heard()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_and_what_was_told_do_not_disturb_each_other() {
+        let mut marks = Marks::default();
+        assert_eq!(
+            (marks.stale(Timestamp::from_nanos(5)), marks.told()),
+            (None, Told::Nothing)
+        );
+        let at = Timestamp::from_nanos(1_800_000_000_123_456_000);
+        marks.set_heard(at);
+        marks.set_told(Told::Urgent);
+        assert_eq!((marks.heard(), marks.told()), (at, Told::Urgent));
+        marks.set_told(Told::Queued);
+        marks.set_heard(Timestamp::EPOCH);
+        assert_eq!(
+            (marks.heard(), marks.told()),
+            (Timestamp::EPOCH, Told::Queued)
+        );
+    }
+}
