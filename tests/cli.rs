@@ -1,13 +1,11 @@
 //! The program as people and scripts meet it: what it prints, how it ends.
 
-#[allow(dead_code)]
-#[path = "support/daemon.rs"]
-mod daemon;
+mod kit;
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
-use daemon::{Place, stderr, stdout};
+use kit::{Place, stderr, stdout};
 
 fn code(output: &Output) -> i32 {
     output.status.code().unwrap()
@@ -227,7 +225,7 @@ fn no_secret_is_told_by_anything() {
         "--final-sync-timeout",
         "0s",
     ]);
-    let daemon = daemon::Daemon::start(command.env("TIDEGATE_STORE", &store));
+    let daemon = kit::Served::start(command.env("TIDEGATE_STORE", &store));
     assert_eq!(code(&place.run(["check", "orders", MARKER])), 0);
     let admin = place.runtime_dir().join("admin.sock");
     let metrics = place
@@ -268,11 +266,11 @@ fn the_config_is_waited_for_when_told_so() {
         stderr(&never)
     );
     let mut command = place.tidegate(["serve", "--config", late, "--wait-for-config", "1h"]);
-    let waiting = std::thread::spawn(move || daemon::Daemon::start(&mut command));
+    let waiting = std::thread::spawn(move || kit::Served::start(&mut command));
     // Renamed, so that it appears with its text in it.
     place.write(
         "early.yaml",
-        &std::fs::read_to_string(daemon::root().join("config/tidegate.yaml")).unwrap(),
+        &std::fs::read_to_string(kit::root().join("config/tidegate.yaml")).unwrap(),
     );
     std::fs::rename(place.path("early.yaml"), late).unwrap();
     let daemon = waiting.join().unwrap();

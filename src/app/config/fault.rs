@@ -75,7 +75,7 @@ pub enum Fault {
     NoRuleFiles(PathBuf),
     /// A file breaks its format, or a rule in it cannot be used.
     #[error("{0}")]
-    File(rules::Fault),
+    File(Box<rules::Fault>),
     /// A key that does not exist.
     #[error("{place}: there is no key `{key}`{}", suggestion(*.nearest))]
     UnknownKey {
@@ -107,6 +107,12 @@ pub enum Fault {
     /// An admin token that no header could carry.
     #[error("{}: the admin token must be one word of printable ASCII", .0.display())]
     Token(PathBuf),
+}
+
+impl From<rules::Fault> for Fault {
+    fn from(fault: rules::Fault) -> Fault {
+        Fault::File(Box::new(fault))
+    }
 }
 
 impl Fault {

@@ -40,7 +40,7 @@ pub(super) fn entries(source: &Source) -> Result<Vec<Entry>, Vec<Fault>> {
         at,
     };
     let fields = rules::top_level(source)
-        .map_err(|faults| faults.0.into_iter().map(Fault::File).collect::<Vec<_>>())?;
+        .map_err(|faults| faults.0.into_iter().map(Fault::from).collect::<Vec<_>>())?;
     let entry = |(key, at, node): (String, At, Node)| Entry {
         key,
         place: place(at),

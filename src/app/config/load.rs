@@ -127,7 +127,7 @@ fn resolve(
         secret: secret.clone(),
     };
     let compiled = RuleSet::compile_with(inline, &sources, &defaults).unwrap_or_else(|broken| {
-        faults.extend(broken.0.into_iter().map(Fault::File));
+        faults.extend(broken.0.into_iter().map(Fault::from));
         Compiled {
             rules: RuleSet::default(),
             warnings: Vec::new(),
@@ -247,7 +247,7 @@ pub fn validate(
                 secret: KeySecret::public(),
             };
             RuleSet::compile(&sources, &defaults)
-                .map_err(|broken| broken.0.into_iter().map(Fault::File).collect::<Vec<_>>())?
+                .map_err(|broken| broken.0.into_iter().map(Fault::from).collect::<Vec<_>>())?
         }
     };
     Ok(Sound {

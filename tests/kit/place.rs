@@ -1,5 +1,3 @@
-//! A daemon of the test's own, in a directory of its own.
-
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
@@ -57,8 +55,8 @@ impl Place {
     }
 
     /// Starts a daemon and waits until it says that it serves.
-    pub fn serve<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Daemon {
-        Daemon::start(self.tidegate(["serve"]).args(arguments))
+    pub fn serve<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Served {
+        Served::start(self.tidegate(["serve"]).args(arguments))
     }
 
     /// The directory of the sockets.
@@ -68,23 +66,24 @@ impl Place {
     }
 }
 
-/// A running daemon; it is killed if the test forgets it.
-pub struct Daemon {
+/// A daemon that was started as a person would start it, and whose words are read.
+/// It ends with this value.
+pub struct Served {
     child: Child,
     stdout: BufReader<ChildStdout>,
     /// What it said before it served.
     pub banner: String,
 }
 
-impl Daemon {
-    pub fn start(command: &mut Command) -> Daemon {
+impl Served {
+    pub fn start(command: &mut Command) -> Served {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut daemon = Daemon {
+        let mut daemon = Served {
             child,
             stdout,
             banner: String::new(),
@@ -124,7 +123,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for Served {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();
