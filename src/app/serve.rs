@@ -134,6 +134,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
         Some(store) => Some(Sync::spawn(
             &SyncConfig {
                 url: store.expose().to_owned(),
+                node: settings.node.clone(),
                 fleet: settings.fleet.clone(),
                 partitions: settings.partitions,
                 secret,
