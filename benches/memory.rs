@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate::counters::{Counters, Fleet};
 use tidegate::units::{
-    Algorithm, Cost, KeySecret, Limit, LimitId, Nanos, Quota, Series, Timestamp,
+    Algorithm, Cost, EncodedIdentity, KeySecret, Limit, LimitId, Nanos, Quota, Series, Timestamp,
 };
 
 const KEYS: u64 = 1_000_000;
@@ -43,9 +43,10 @@ fn measure(algorithm: Algorithm) {
     let before = resident();
     let counters = Counters::new(4_000_000, Fleet::with_store());
     for number in 0..KEYS {
-        let mut hasher = limit.hasher.clone();
-        hasher.component("key", Some(&number.to_be_bytes()));
-        counters.take(&limit, &limit.quota, hasher.key(), Cost::ONE, now);
+        let key = limit
+            .hasher
+            .key(&EncodedIdentity::of("key", Some(&number.to_be_bytes())));
+        counters.take(&limit, &limit.quota, key, Cost::ONE, now);
     }
     let per_key = resident().saturating_sub(before) / KEYS;
     println!("{:<16} {per_key:>5} bytes per key", algorithm.name());

@@ -19,7 +19,9 @@ use crossbeam::queue::ArrayQueue;
 use dashmap::DashMap;
 
 use crate::algorithms::{Outcome, State, Verdict};
-use crate::units::{Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp};
+use crate::units::{
+    Cost, EncodedIdentity, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
+};
 use cell::{Cell, Signal, Wish};
 
 pub use fleet::{Fleet, StoreHealth};
@@ -359,9 +361,9 @@ impl Counters {
                 shared
             }
         };
-        let mut hasher = shared.hasher.clone();
-        hasher.component("shared overflow", None);
-        let key = hasher.key();
+        let key = shared
+            .hasher
+            .key(&EncodedIdentity::of("shared overflow", None));
         // One cell for each limit, beside the table's own.
         let mut cell = self
             .bank(key)

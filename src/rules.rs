@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::units::{Key, Limit, LimitId, Series};
-use identity::{Components, Identity, LazyAddress};
+use crate::units::{EncodedIdentity, Key, Limit, LimitId, Series};
+use identity::{Identity, LazyAddress};
 use matcher::Matcher;
 use reader::{Report, Spot};
 use schema::{DEFAULT_TIER, RuleSpec, Schema};
@@ -245,8 +245,8 @@ impl RuleSet {
         let address = LazyAddress::default();
         for index in self.matcher.find(request.method, &path) {
             let rule = &self.rules[index];
-            let components = rule.identity.of(request, &address);
-            self.apply(rule, tier, &components, applied);
+            let identity = rule.identity.of(request, &address);
+            self.apply(rule, tier, &identity, applied);
         }
     }
 
@@ -275,13 +275,13 @@ impl RuleSet {
         &'r self,
         rule: &Rule,
         tier: Option<&str>,
-        components: &Components<'_>,
+        identity: &EncodedIdentity,
         applied: &mut AppliedLimits<'r>,
     ) {
         let limits = &self.limits[rule.limits(tier)];
         applied.extend(limits.iter().map(|limit| Applied {
             limit,
-            key: identity::key(&limit.hasher, components),
+            key: limit.hasher.key(identity),
         }));
     }
 }

@@ -7,7 +7,9 @@ mod limit;
 mod quota;
 mod time;
 
-pub use key::{Key, KeyHasher, KeySecret, KeySecretError, MapHasher, Partition, Partitions};
+pub use key::{
+    EncodedIdentity, Key, KeyHasher, KeySecret, KeySecretError, MapHasher, Partition, Partitions,
+};
 pub use limit::{Consistency, Limit, LimitId, Pace, Series, StoreLoss};
 pub use quota::{Algorithm, MAX_LOG_AMOUNT, Quota, QuotaError};
 pub use time::{Nanos, Timestamp, WindowId};

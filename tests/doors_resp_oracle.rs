@@ -41,10 +41,10 @@ fn read(input: &[u8], cuts: &[usize]) -> Read {
             let piece = &input[start..end];
             match parser.next(piece) {
                 Ok(Some(frame)) => {
-                    assert!(frame.len() <= piece.len() && !piece.is_empty());
+                    assert!(frame.size() <= piece.len() && !piece.is_empty());
                     let args = (0..frame.count()).map(|index| frame.arg(index).unwrap().to_vec());
                     commands.push(args.collect());
-                    start += frame.len();
+                    start += frame.size();
                 }
                 Ok(None) => {
                     assert!(piece.len() <= MAX_FRAME + 64, "it waits for more and more");

@@ -12,7 +12,8 @@ use tidegate::clock::Clock;
 use tidegate::counters::{Counters, Fleet, StoreHealth};
 use tidegate::sync::{Finished, Sync, SyncConfig};
 use tidegate::units::{
-    Algorithm, Cost, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions, Quota,
+    Algorithm, Cost, EncodedIdentity, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions,
+    Quota,
 };
 use tokio::runtime::Runtime;
 
@@ -75,9 +76,9 @@ impl World {
     }
 
     fn key(&self, identity: u64) -> Key {
-        let mut hasher = self.limit.hasher.clone();
-        hasher.component("key", Some(&identity.to_be_bytes()));
-        hasher.key()
+        self.limit
+            .hasher
+            .key(&EncodedIdentity::of("key", Some(&identity.to_be_bytes())))
     }
 
     /// Checks on every node, some hundred a second, until `done`.

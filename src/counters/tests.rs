@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::units::{Algorithm, Consistency, KeySecret, Pace, Partition};
+use crate::units::{Algorithm, Consistency, EncodedIdentity, KeySecret, Pace, Partition};
 
 const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000_000);
 
@@ -14,9 +14,9 @@ fn limit(algorithm: Algorithm, amount: u64, period: Nanos) -> Arc<Limit> {
 }
 
 fn key(limit: &Limit, identity: u64) -> Key {
-    let mut hasher = limit.hasher.clone();
-    hasher.component("key", Some(&identity.to_be_bytes()));
-    hasher.key()
+    limit
+        .hasher
+        .key(&EncodedIdentity::of("key", Some(&identity.to_be_bytes())))
 }
 
 fn take(

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 
-use crate::units::{Key, KeySecret, Limit, LimitId, Quota};
+use crate::units::{EncodedIdentity, Key, KeySecret, Limit, LimitId, Quota};
 
 /// Makes limits of the quotas that come with each call, so that their cells look
 /// like all others. All of them are one counter space: the state belongs to the key.
@@ -62,8 +62,8 @@ impl PerCall {
 
     /// Who is counted.
     pub(super) fn key(limit: &Limit, identity: &[u8]) -> Key {
-        let mut hasher = limit.hasher.clone();
-        hasher.component("key", Some(identity));
-        hasher.key()
+        limit
+            .hasher
+            .key(&EncodedIdentity::of("key", Some(identity)))
     }
 }

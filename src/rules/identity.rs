@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use smallvec::SmallVec;
 
 use super::{Described, Pairs};
-use crate::units::{Key, KeyHasher};
+use crate::units::EncodedIdentity;
 
 /// The component of an identity that comes in one piece: an explicit key, or the
 /// one source of a rule. One name for both, so that they meet.
@@ -61,21 +61,9 @@ impl KeySource {
     }
 }
 
-/// The components of one request's identity, to be hashed by each limit.
-pub(super) type Components<'a> = SmallVec<[(&'a str, Option<&'a [u8]>); 4]>;
-
 /// The identity that was given in one piece.
-pub(super) fn whole(key: &[u8]) -> Components<'_> {
-    SmallVec::from_iter([(WHOLE, Some(key))])
-}
-
-/// The key of `components` for the limit that `hasher` belongs to.
-pub(super) fn key(hasher: &KeyHasher, components: &Components<'_>) -> Key {
-    let mut hasher = hasher.clone();
-    for (name, value) in components {
-        hasher.component(name, *value);
-    }
-    hasher.key()
+pub(super) fn whole(key: &[u8]) -> EncodedIdentity {
+    EncodedIdentity::of(WHOLE, Some(key))
 }
 
 impl Identity {
@@ -98,27 +86,29 @@ impl Identity {
 
     /// Who `request` comes from. A source without a value falls back to the client's
     /// address, under a name of its own: no caller can state another's address.
-    pub(super) fn of<'a>(
-        &'a self,
-        request: &Described<'a>,
-        address: &'a LazyAddress,
-    ) -> Components<'a> {
-        let component = |component: &'a Component| {
-            let name: &str = &component.name;
+    pub(super) fn of(&self, request: &Described<'_>, address: &LazyAddress) -> EncodedIdentity {
+        let mut identity = EncodedIdentity::default();
+        for component in &self.0 {
             let stated = match &component.source {
-                KeySource::Client => return (name, address.of(request)),
+                KeySource::Client => {
+                    identity.component(&component.name, address.of(request));
+                    continue;
+                }
                 KeySource::Header(header) => single(request.headers, header),
                 KeySource::Attribute(attribute) => single(request.attributes, attribute),
             };
-            match stated {
-                Some(value) => (name, Some(value.as_bytes())),
-                None => match address.of(request) {
-                    Some(address) => (CLIENT, Some(address)),
-                    None => (name, None),
-                },
+            let fallback = if stated.is_none() {
+                address.of(request)
+            } else {
+                None
+            };
+            match (stated, fallback) {
+                (Some(value), _) => identity.component(&component.name, Some(value.as_bytes())),
+                (None, Some(address)) => identity.component(CLIENT, Some(address)),
+                (None, None) => identity.component(&component.name, None),
             }
-        };
-        self.0.iter().map(component).collect()
+        }
+        identity
     }
 }
 

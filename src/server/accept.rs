@@ -19,6 +19,9 @@ use crate::protocol::resp::TOO_MANY_CLIENTS;
 /// How long accepting rests after an error, at first and at most.
 const REST: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
+/// How long what was sent before the end may take to arrive.
+const GRACE: Duration = Duration::from_millis(100);
+
 /// The loop of one listening socket.
 pub(super) struct Accepting {
     pub(super) door: Door,
@@ -109,16 +112,20 @@ impl Accepting {
             return;
         };
         let stopping = self.stopping.clone();
+        let stop = async move {
+            told(stopping).await;
+            time::sleep(GRACE).await;
+        };
         tasks.spawn(async move {
             let _place = place;
             let _connected = shared.services.observer.connected(door);
             match door {
                 Door::Resp => {
                     let id = NEXT.fetch_add(1, Ordering::Relaxed);
-                    resp::serve(stream, id, &shared, told(stopping)).await;
+                    resp::serve(stream, id, &shared, stop).await;
                 }
-                Door::Http => http::serve(stream, peer, shared, told(stopping)).await,
-                Door::Admin => admin::serve(stream, peer, shared, told(stopping)).await,
+                Door::Http => http::serve(stream, peer, shared, stop).await,
+                Door::Admin => admin::serve(stream, peer, shared, stop).await,
             }
         });
     }

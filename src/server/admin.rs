@@ -13,7 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::http::{Limits, drive};
+use super::http::drive;
 use super::observer::Door;
 use super::{Address, Shared};
 
@@ -30,7 +30,6 @@ pub(super) async fn serve(
     shared: Arc<Shared>,
     stop: impl Future<Output = ()>,
 ) {
-    let limits = Limits::of(&shared.config);
     let guarded = middleware::from_fn_with_state((Arc::clone(&shared), peer), guard);
     // Probes tell nothing worth guarding, and those who send them have no token.
     let router = Router::new()
@@ -42,7 +41,7 @@ pub(super) async fn serve(
         .fallback(async || (StatusCode::NOT_FOUND, PAGES))
         .with_state(Arc::clone(&shared));
     let service = TowerToHyperService::new(router);
-    if let Err(kind) = drive(stream, service, limits, stop).await {
+    if let Err(kind) = drive(stream, service, &shared.config, stop).await {
         shared.services.observer.bad_request(Door::Admin, kind);
     }
 }

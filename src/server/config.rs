@@ -31,11 +31,12 @@ pub struct ServerConfig {
     /// The most connections at once over all `http` and `resp` addresses; it is
     /// lowered to what the limit of open files allows.
     pub max_connections: usize,
-    /// How long a command or body may take from its first byte to its last, and an
-    /// answer until the peer has taken it. At the RESP door, up to half as long again.
+    /// How long a RESP command may take from its first byte to its last (it may be found
+    /// out half as long again), and an answer at any door until the peer has taken it.
     pub request_timeout: Duration,
-    /// How long an HTTP connection may wait between requests, and its next head take.
-    pub http_idle_timeout: Duration,
+    /// How long an HTTP client may get nothing done: send a request's head, then its
+    /// body, then begin the next (it may be found out half as long again).
+    pub http_timeout: Duration,
     /// How long a RESP connection may say nothing, at least.
     pub resp_idle_timeout: Duration,
     /// How `X-RateLimit-Reset` tells time.
@@ -55,7 +56,7 @@ impl Default for ServerConfig {
             admin_socket_mode: 0o600,
             max_connections: 10_000,
             request_timeout: Duration::from_secs(10),
-            http_idle_timeout: Duration::from_secs(30),
+            http_timeout: Duration::from_secs(30),
             resp_idle_timeout: Duration::from_secs(3_600),
             reset_style: ResetStyle::default(),
             drain_timeout: Duration::from_secs(10),

@@ -1,11 +1,11 @@
 //! One connection of the HTTP door, and what it answers.
 
 mod connection;
+mod eager;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
@@ -13,13 +13,14 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time;
 
 use super::Shared;
 use super::observer::{BadKind, Door};
 use crate::protocol::http::{Answer, Asked, BadRequest, MAX_BATCH_BODY, Reply};
 
-pub(super) use connection::{Limits, drive};
+use connection::is_timeout;
+
+pub(super) use connection::drive;
 
 /// What a client is told that comes when all places are taken.
 pub(super) const TOO_MANY_CLIENTS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
@@ -39,12 +40,11 @@ pub(super) async fn serve(
     shared: Arc<Shared>,
     stop: impl Future<Output = ()>,
 ) {
-    let limits = Limits::of(&shared.config);
     let service = service_fn(|request| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(respond(request, peer, &shared).await) }
     });
-    if let Err(kind) = drive(stream, service, limits, stop).await {
+    if let Err(kind) = drive(stream, service, &shared.config, stop).await {
         shared.services.observer.bad_request(Door::Http, kind);
     }
 }
@@ -65,7 +65,7 @@ async fn respond(
         }
         _ => return response(Reply::error(404, "not_found", "there is nothing here")),
     }
-    match body(request.into_body(), shared.config.request_timeout).await {
+    match body(request.into_body()).await {
         Ok(body) => response(check(&body, peer, shared)),
         Err((kind, reply)) => {
             shared.services.observer.bad_request(Door::Http, kind);
@@ -79,7 +79,7 @@ async fn respond(
 }
 
 /// The whole body, if it is not too long and does not take too long.
-async fn body(body: Incoming, patience: Duration) -> Result<Bytes, (BadKind, Reply)> {
+async fn body(body: Incoming) -> Result<Bytes, (BadKind, Reply)> {
     let too_large = || {
         let error = BadRequest::TooLarge(MAX_BATCH_BODY);
         (BadKind::Size, Reply::bad_request(&error))
@@ -87,19 +87,20 @@ async fn body(body: Incoming, patience: Duration) -> Result<Bytes, (BadKind, Rep
     if body.size_hint().lower() > MAX_BATCH_BODY as u64 {
         return Err(too_large());
     }
-    let body = Limited::new(body, MAX_BATCH_BODY).collect();
-    match time::timeout(patience, body).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err((
-            BadKind::Framing,
-            Reply::error(400, "bad_request", "the body cannot be read"),
-        )),
-        Err(_) => Err((
-            BadKind::Slow,
-            Reply::error(408, "request_timeout", "the body did not come in time"),
-        )),
+    let error = match Limited::new(body, MAX_BATCH_BODY).collect().await {
+        Ok(body) => return Ok(body.to_bytes()),
+        Err(error) => error,
+    };
+    if error.is::<LengthLimitError>() {
+        return Err(too_large());
     }
+    Err(if error.downcast_ref().is_some_and(is_timeout) {
+        let reply = Reply::error(408, "request_timeout", "the body did not come in time");
+        (BadKind::Slow, reply)
+    } else {
+        let reply = Reply::error(400, "bad_request", "the body cannot be read");
+        (BadKind::Framing, reply)
+    })
 }
 
 /// Decides the checks of one body: one reading of the clock, one snapshot of the rules.

@@ -1,29 +1,54 @@
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{self, Sleep};
+use tokio::time::{self, Interval, MissedTickBehavior, Sleep};
 
 /// How long a peer has to read the last answer and hang up.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How many bytes that it still sends are thrown away meanwhile.
 const UNREAD: usize = 4 * 1_024 * 1_024;
+/// How many ticks make a limit: one more is between once and one and a half times it.
+pub(super) const TICKS: u32 = 2;
 
 /// A stream with manners and without endless patience.
 ///
 /// What is written must be taken within a time: without it, a peer that asks and never
-/// reads would keep its connection for ever. And shutting down waits a little for the
-/// peer to hang up: where input is left unread, TCP would reset the connection and with
-/// it what the peer has not read yet.
+/// reads would keep its connection for ever. Where progress is told, what is read must
+/// make some. And shutting down waits a little for the peer to hang up: where input is
+/// left unread, TCP would reset the connection and with it what the peer has not read yet.
 #[derive(Debug)]
 pub(super) struct Patient<S> {
     inner: S,
     patience: Duration,
     /// Runs from the first write that had to wait until all is written.
     waiting: Option<Pin<Box<Sleep>>>,
+    progress: Option<Watched>,
     leaving: Leaving,
+}
+
+/// Counts what a peer gets done, such as whole requests: bytes alone are no progress.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    pub(super) fn made(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Looks at the progress by a slow tick: a timer of its own for each request would
+/// cost more than many an answer.
+#[derive(Debug)]
+struct Watched {
+    progress: Progress,
+    ticks: Interval,
+    seen: u64,
+    without: u32,
 }
 
 #[derive(Debug)]
@@ -39,7 +64,23 @@ impl<S> Patient<S> {
             inner,
             patience,
             waiting: None,
+            progress: None,
             leaving: Leaving::No,
+        }
+    }
+
+    /// Gives up reading when `progress` makes none for `limit`; it may be found out half
+    /// as long again.
+    pub(super) fn watching(self, progress: Progress, limit: Duration) -> Patient<S> {
+        let watched = Watched {
+            progress,
+            ticks: ticks(limit),
+            seen: 0,
+            without: 0,
+        };
+        Patient {
+            progress: Some(watched),
+            ..self
         }
     }
 
@@ -69,8 +110,38 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buf)
+        let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+        match &mut self.progress {
+            Some(watched) if read.is_pending() => watched.poll_given_up(cx).map(Err),
+            _ => read,
+        }
     }
+}
+
+impl Watched {
+    /// Done with an error once there was no progress for too long.
+    fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        loop {
+            ready!(self.ticks.poll_tick(cx));
+            let made = self.progress.0.load(Ordering::Relaxed);
+            if made != self.seen {
+                self.seen = made;
+                self.without = 0;
+            }
+            self.without += 1;
+            if self.without > TICKS {
+                return Poll::Ready(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}
+
+/// Ticks of which [`TICKS`] make `limit`.
+pub(super) fn ticks(limit: Duration) -> Interval {
+    let period = (limit / TICKS).max(Duration::from_millis(1));
+    let mut ticks = time::interval_at(time::Instant::now() + period, period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
@@ -177,6 +248,31 @@ mod tests {
             patient.flush().await.unwrap();
         }
         reading.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_without_progress_are_read_for_a_while_only() {
+        let (mut peer, ours) = tokio::io::duplex(16);
+        let progress = Progress::default();
+        let mut patient = Patient::new(ours, PATIENCE).watching(progress.clone(), PATIENCE);
+        tokio::spawn(async move {
+            for round in 0.. {
+                time::sleep(PATIENCE / 3).await;
+                if round < 9 {
+                    progress.made();
+                }
+                if peer.write_all(&[0]).await.is_err() {
+                    break;
+                }
+            }
+        });
+        let before = time::Instant::now();
+        let mut read = Vec::new();
+        let error = patient.read_to_end(&mut read).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        // The last progress was made at three times the patience.
+        let took = before.elapsed();
+        assert!(took > PATIENCE * 4 && took <= PATIENCE * 9 / 2, "{took:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,11 +4,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::{self, Interval, MissedTickBehavior};
+use tokio::time::Interval;
 
 use super::Shared;
 use super::observer::{BadKind, Door};
-use super::patient::Patient;
+use super::patient::{Patient, TICKS, ticks};
 use crate::engine::Snapshot;
 use crate::protocol::resp::{After, Ask, Frame, MAX_FRAME, Parser, Session, write_frame_error};
 use crate::units::Timestamp;
@@ -23,14 +23,9 @@ const OUTPUT: usize = 32 * 1_024;
 const COMMANDS: usize = 256;
 /// One batch in so many is timed.
 const TIMED: u32 = 16;
-/// How many ticks make the request timeout.
-const TICKS: u32 = 2;
-
-/// How long what was sent before `stop` may take to arrive.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// Answers `stream` until it ends, breaks the protocol or is too slow, or until `stop` is
-/// done and everything that had been sent is answered.
+/// done and everything that has arrived is answered.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     id: u64,
@@ -38,10 +33,7 @@ pub(super) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let mut stream = Patient::new(stream, shared.config.request_timeout);
-    let mut stop = pin!(async {
-        stop.await;
-        time::sleep(GRACE).await;
-    });
+    let mut stop = pin!(stop);
     let mut watch = Watch::new(
         shared.config.request_timeout,
         shared.config.resp_idle_timeout,
@@ -163,7 +155,7 @@ impl<'s> Connection<'s> {
                 }
                 Some(After::Close) => break Next::Close,
             }
-            self.start += frame.len();
+            self.start += frame.size();
             self.commands += 1;
             if self.output.len() >= OUTPUT || self.commands - before >= COMMANDS as u64 {
                 break Next::Again;
@@ -250,10 +242,8 @@ enum Patience {
 
 impl Watch {
     fn new(request: Duration, idle: Duration) -> Watch {
-        let period = (request / TICKS).max(Duration::from_millis(1));
-        let mut ticks = time::interval_at(time::Instant::now() + period, period);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let idle_ticks = idle.as_nanos().div_ceil(period.as_nanos());
+        let ticks = ticks(request);
+        let idle_ticks = idle.as_nanos().div_ceil(ticks.period().as_nanos());
         Watch {
             ticks,
             idle_ticks: u32::try_from(idle_ticks).unwrap_or(u32::MAX),
@@ -294,7 +284,7 @@ mod tests {
     use crate::server::testing::shared;
     use tokio::io::{DuplexStream, duplex};
     use tokio::task::JoinHandle;
-    use tokio::time::Instant;
+    use tokio::time::{self, Instant};
 
     fn start(buffer: usize) -> (DuplexStream, JoinHandle<()>) {
         let (ours, theirs) = duplex(buffer);

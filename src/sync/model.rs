@@ -9,7 +9,8 @@ use super::core::{Action, CallId, Core, CoreConfig, Event, RoundTrip};
 use super::error::Failure;
 use crate::counters::{Counters, Fleet, HashId};
 use crate::units::{
-    Algorithm, Cost, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions, Quota, Timestamp,
+    Algorithm, Cost, EncodedIdentity, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions,
+    Quota, Timestamp,
 };
 
 /// What the scripts do, in memory.
@@ -113,11 +114,7 @@ impl World {
             quota,
             &secret,
         ));
-        let keys = (0u8..20).map(|n| {
-            let mut hasher = limit.hasher.clone();
-            hasher.component("key", Some(&[n]));
-            hasher.key()
-        });
+        let keys = (0u8..20).map(|n| limit.hasher.key(&EncodedIdentity::of("key", Some(&[n]))));
         let pace = Pace {
             min_interval: TICK,
             ..Pace::default()

@@ -1,7 +1,8 @@
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use siphasher::sip128::{Hasher128, SipHasher24};
+use siphasher::sip128::{Hasher128, SipHasher13};
+use smallvec::SmallVec;
 
 /// Who is being counted by which limit: a keyed 128-bit fingerprint of the limit's
 /// id and the identity's components.
@@ -164,22 +165,23 @@ impl KeySecret {
     /// Four bytes by which nodes find out whether they share the secret, without
     /// showing it.
     pub fn check_value(&self) -> [u8; 4] {
-        let mut hasher = self.hasher(b"check value");
-        hasher.component("", Some(b""));
-        let bytes = hasher.key().to_bytes();
+        let bytes = self
+            .hasher(b"check value")
+            .key(&EncodedIdentity::default())
+            .to_bytes();
         [bytes[0], bytes[1], bytes[2], bytes[3]]
     }
 
     /// A hasher for one counter space: the limit's id goes in first.
     pub fn hasher(&self, limit: &[u8]) -> KeyHasher {
-        let mut hasher = SipHasher24::new_with_key(&self.0);
+        let mut hasher = SipHasher13::new_with_key(&self.0);
         hasher.write_u64(limit.len() as u64);
         hasher.write(limit);
         KeyHasher(hasher)
     }
 
     fn digest(text: &[u8]) -> KeySecret {
-        let mut hasher = SipHasher24::new_with_key(b"tidegate.secret1");
+        let mut hasher = SipHasher13::new_with_key(b"tidegate.secret1");
         hasher.write(text);
         KeySecret(hasher.finish128().as_bytes())
     }
@@ -191,31 +193,44 @@ impl fmt::Debug for KeySecret {
     }
 }
 
-/// Makes the keys of one limit. Cloning it is cheap, and it already holds the
-/// limit's id: a request clones it, adds its identity and asks for the key.
+/// Makes the keys of one limit: it already holds the limit's id.
 #[derive(Clone)]
-pub struct KeyHasher(SipHasher24);
+pub struct KeyHasher(SipHasher13);
 
 impl KeyHasher {
-    /// Adds one component of the identity. Name, presence and length go in with
-    /// the value, so that no two identities meet.
-    pub fn component(&mut self, name: &str, value: Option<&[u8]>) {
-        self.0.write_u64(name.len() as u64);
-        self.0.write(name.as_bytes());
-        match value {
-            // A length with the top bit set is no length: absence cannot be spelt.
-            None => self.0.write_u64(u64::MAX),
-            Some(value) => {
-                self.0.write_u64(value.len() as u64);
-                self.0.write(value);
-            }
-        }
+    /// The key of `identity`.
+    pub fn key(&self, identity: &EncodedIdentity) -> Key {
+        let mut hasher = self.0;
+        hasher.write(&identity.0);
+        let hash = hasher.finish128();
+        Key([hash.h1, hash.h2])
+    }
+}
+
+/// The components of an identity, encoded without ambiguity: name, presence and
+/// length go in with each value, so that no two identities meet. Encoded once, it is
+/// hashed by each limit that applies.
+#[derive(Clone, Debug, Default)]
+pub struct EncodedIdentity(SmallVec<[u8; 64]>);
+
+impl EncodedIdentity {
+    /// The identity of one component.
+    pub fn of(name: &str, value: Option<&[u8]>) -> EncodedIdentity {
+        let mut identity = EncodedIdentity::default();
+        identity.component(name, value);
+        identity
     }
 
-    /// The key of what was added so far.
-    pub fn key(&self) -> Key {
-        let hash = self.0.finish128();
-        Key([hash.h1, hash.h2])
+    /// Adds one component.
+    pub fn component(&mut self, name: &str, value: Option<&[u8]>) {
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX - 1);
+        // Zero is no length: absence cannot be spelt.
+        let value_length = value.map_or(0, |value| length(value) + 1);
+        self.0
+            .extend_from_slice(&length(name.as_bytes()).to_le_bytes());
+        self.0.extend_from_slice(&value_length.to_le_bytes());
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(value.unwrap_or_default());
     }
 }
 
@@ -230,11 +245,11 @@ mod tests {
     use super::*;
 
     fn key(components: &[(&str, Option<&[u8]>)]) -> Key {
-        let mut hasher = KeySecret::public().hasher(b"limit");
+        let mut identity = EncodedIdentity::default();
         for (name, value) in components {
-            hasher.component(name, *value);
+            identity.component(name, *value);
         }
-        hasher.key()
+        KeySecret::public().hasher(b"limit").key(&identity)
     }
 
     #[test]
@@ -258,9 +273,10 @@ mod tests {
     #[test]
     fn another_secret_makes_other_keys() {
         let secret = KeySecret::from_text(b"sixteen bytes or more\n").unwrap();
-        let mut other = secret.hasher(b"limit");
-        other.component("a", Some(b"b"));
-        assert_ne!(other.key(), key(&[("a", Some(b"b"))]));
+        let other = secret
+            .hasher(b"limit")
+            .key(&EncodedIdentity::of("a", Some(b"b")));
+        assert_ne!(other, key(&[("a", Some(b"b"))]));
         assert_ne!(secret.check_value(), KeySecret::public().check_value());
         assert_eq!(format!("{secret:?}"), "KeySecret(***)");
     }

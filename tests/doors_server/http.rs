@@ -55,6 +55,10 @@ async fn what_is_not_there_is_told_as_json() {
             "404",
         ),
         ("GET http://x/v1/none HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
+        ("CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
+        ("OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
+        // A line feed alone ends a line too (RFC 9112, 2.2), and makes one request.
+        ("GET /a HTTP/1.1\nhost: x\n\n", "404"),
     ] {
         client.send(request.as_bytes()).await;
         let (head, body) = client.response().await;

@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::Ordering;
 
 use super::support::{path, ports, post, serve, sockets};
 use tidegate::server::{Door, Reason, Server, ServerConfig, ServerError};
@@ -82,10 +83,11 @@ async fn what_has_arrived_is_answered_before_the_end() {
     resp.send(b"PING\r\n").await;
     resp.take(7).await;
     resp.send(&b"PING\r\n".repeat(1_000)).await;
+    idle.send(request.as_bytes()).await;
     let readiness = server.readiness.clone();
     let serving = server.begin_stop();
     assert_eq!(resp.rest().await, "+PONG\r\n".repeat(1_000));
-    assert_eq!(idle.rest().await, "");
+    assert!(idle.rest().await.starts_with("HTTP/1.1 200"));
     assert_eq!(readiness.reasons().collect::<Vec<_>>(), [Reason::Draining]);
     http.send(end.as_bytes()).await;
     let said = http.rest().await;
@@ -134,4 +136,24 @@ async fn the_admin_door_answers_while_the_others_drain() {
     drop(http);
     drop(admin);
     assert_eq!(serving.await.unwrap().unwrap().cut, 0);
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_own_connection_and_is_counted() {
+    let server = serve(ports());
+    let mut resp = server.connect(Door::Resp).await;
+    let mut admin = server.connect(Door::Admin).await;
+    server.broken.store(true, Ordering::Relaxed);
+    let metrics = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    assert_eq!(server.exchange(Door::Admin, metrics).await, "");
+    resp.send(b"PING\r\n").await;
+    assert_eq!(resp.take(7).await, "+PONG\r\n");
+    admin
+        .send(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await;
+    assert_eq!(admin.response().await.1, "ok\n");
+    let panics = "tidegate_connections_refused_total{door=\"admin\",reason=\"panic\"}";
+    assert_eq!(server.figure(panics), Some(1.0));
+    drop((resp, admin));
+    assert_eq!(server.stop().await.cut, 0);
 }

@@ -1,6 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tempfile::TempDir;
@@ -25,6 +26,8 @@ pub(crate) struct Running {
     pub(crate) addresses: Vec<(Door, Address)>,
     pub(crate) readiness: Readiness,
     pub(crate) metrics: PrometheusHandle,
+    /// Once set, the page of metrics panics.
+    pub(crate) broken: Arc<AtomicBool>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<io::Result<Drained>>,
     _recorder: metrics::LocalRecorderGuard<'static>,
@@ -52,12 +55,17 @@ pub(crate) fn serve(config: ServerConfig) -> Running {
     let engine = Arc::new(engine());
     let readiness = Readiness::default();
     let page = metrics.clone();
+    let broken = Arc::new(AtomicBool::new(false));
+    let is_broken = Arc::clone(&broken);
     let services = Services {
         observer: Arc::new(Observer::new(engine.snapshot().rules())),
         engine,
         clock: Clock::manual(NOW),
         readiness: readiness.clone(),
-        metrics: Arc::new(move || page.render()),
+        metrics: Arc::new(move || {
+            assert!(!is_broken.load(Ordering::Relaxed), "as the test wants it");
+            page.render()
+        }),
     };
     let (stop, stopped) = oneshot::channel();
     let serving = tokio::spawn(bound.serve(services, async {
@@ -67,6 +75,7 @@ pub(crate) fn serve(config: ServerConfig) -> Running {
         addresses,
         readiness,
         metrics,
+        broken,
         stop,
         serving,
         _recorder: guard,

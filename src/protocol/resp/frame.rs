@@ -79,18 +79,13 @@ enum State {
 pub struct Frame<'p> {
     spans: &'p [Span],
     bytes: &'p [u8],
-    len: usize,
+    size: usize,
 }
 
 impl<'p> Frame<'p> {
     /// How many bytes of the input the frame takes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether the frame asks for nothing.
-    pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+    pub fn size(&self) -> usize {
+        self.size
     }
 
     /// How many arguments there are, the name among them.
@@ -138,7 +133,7 @@ impl Parser {
                     return Ok(Some(Frame {
                         spans: &self.args,
                         bytes: input,
-                        len: self.at,
+                        size: self.at,
                     }));
                 }
                 State::Head { missing } => {
@@ -243,7 +238,7 @@ impl Parser {
         Ok(Some(Frame {
             spans: &self.args,
             bytes: &self.unquoted,
-            len: end + 1,
+            size: end + 1,
         }))
     }
 }
@@ -272,7 +267,7 @@ mod tests {
                 match parser.next(&input[start..end]) {
                     Ok(Some(frame)) => {
                         frames.push(args(&frame));
-                        start += frame.len();
+                        start += frame.size();
                     }
                     Ok(None) => break,
                     Err(error) => return (frames, Some(error)),
@@ -299,7 +294,7 @@ mod tests {
             let mut parser = Parser::default();
             assert!(parser.next(&WIRE[..split]).unwrap().is_none(), "at {split}");
             let frame = parser.next(WIRE).unwrap().unwrap();
-            assert_eq!((args(&frame), frame.len()), (wanted.clone(), WIRE.len()));
+            assert_eq!((args(&frame), frame.size()), (wanted.clone(), WIRE.len()));
         }
     }
 
@@ -329,7 +324,7 @@ mod tests {
             input[..understood].fill(b'!');
         }
         let frame = parser.next(&input).unwrap().unwrap();
-        assert_eq!((frame.count(), frame.len()), (64, input.len()));
+        assert_eq!((frame.count(), frame.size()), (64, input.len()));
     }
 
     #[test]
