@@ -2,6 +2,9 @@
 //! beside the floor it cannot go below: one look-up in the same kind of map, and one
 //! reading of the clock.
 
+// A benchmark that cannot be set up ends.
+#![allow(clippy::panic)]
+
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -79,21 +82,24 @@ fn hot_key(c: &mut Criterion) {
         });
     }
     let engine = engine("rules: []", Fleet::alone());
-    for (name, algorithm) in [("token_bucket", Algorithm::TokenBucket)] {
-        let Ok(quota) = Quota::new(algorithm, 1_000_000, Nanos::from_secs(1), Some(1 << 50)) else {
-            panic!("this is a quota");
-        };
-        let request = Request {
-            subject: Subject::Throttle {
-                key: b"alice",
-                quota,
-            },
-            cost: Cost::ONE,
-        };
-        c.bench_function(&format!("hot key, quota of the call, {name}"), |b| {
-            b.iter(|| engine.snapshot().decide(black_box(&request), START).outcome);
-        });
-    }
+    let Ok(quota) = Quota::new(
+        Algorithm::TokenBucket,
+        1_000_000,
+        Nanos::from_secs(1),
+        Some(1 << 50),
+    ) else {
+        panic!("this is a quota");
+    };
+    let request = Request {
+        subject: Subject::Throttle {
+            key: b"alice",
+            quota,
+        },
+        cost: Cost::ONE,
+    };
+    c.bench_function("hot key, quota of the call", |b| {
+        b.iter(|| engine.snapshot().decide(black_box(&request), START).outcome);
+    });
 }
 
 fn million_keys(c: &mut Criterion) {
