@@ -108,6 +108,8 @@ pub struct Core {
     calls: HashMap<CallId, Call>,
     next_call: u64,
     link: Link,
+    /// Whether it was last told that the store answers.
+    told_up: bool,
     failures: u32,
     estimator: Estimator,
     next_hello: Timestamp,
@@ -144,6 +146,7 @@ impl Core {
             calls: HashMap::new(),
             next_call: 0,
             link: Link::Down,
+            told_up: false,
             failures: 0,
             estimator: Estimator::default(),
             next_hello: Timestamp::EPOCH,
@@ -196,20 +199,21 @@ impl Core {
             }
             Event::Hello(call, reply, trip) => {
                 self.calls.remove(&call);
-                self.answered(reply.time, trip, cells);
-                cells.fleet().set_nodes(reply.nodes);
-                let open = reply.agreement == Agreement::Agreed;
-                let link = if open {
-                    Link::Open
-                } else {
-                    Link::Barred(reply.agreement.clone())
+                let link = match reply.agreement {
+                    Agreement::Agreed => Link::Open,
+                    other => Link::Barred(other),
                 };
-                if self.link != link && !open {
-                    self.actions
-                        .push_back(Action::Report(Report::Disagreement(reply.agreement)));
+                if let Link::Barred(other) = &link
+                    && self.link != link
+                {
+                    self.told_up = false;
                     cells.fleet().set_health(StoreHealth::Lost);
+                    self.actions
+                        .push_back(Action::Report(Report::Disagreement(other.clone())));
                 }
                 self.link = link;
+                cells.fleet().set_nodes(reply.nodes);
+                self.answered(reply.time, trip, cells);
             }
             Event::Batch(call, reply, trip) => {
                 self.answered(reply.time, trip, cells);
@@ -382,7 +386,8 @@ impl Core {
         self.failures = 0;
         let offset = self.estimator.observe(trip.sent, trip.received, time);
         self.actions.push_back(Action::SetOffset(offset));
-        if cells.fleet().health() == StoreHealth::Lost && !matches!(self.link, Link::Barred(_)) {
+        if !self.told_up && !matches!(self.link, Link::Barred(_)) {
+            self.told_up = true;
             cells.fleet().set_health(StoreHealth::Up);
             self.actions.push_back(Action::Report(Report::StoreUp));
         }
