@@ -123,9 +123,8 @@ impl Counters {
         cost: Cost,
         now: Timestamp,
     ) -> Taken {
-        let fleet = self.fleet.has_store();
         if let Some(mut cell) = self.bank(key).get_mut(&key) {
-            let touch = cell.take(limit, quota, cost, now, fleet);
+            let touch = cell.take(limit, quota, cost, now, &self.fleet);
             drop(cell);
             return self.settle(key, touch);
         }
@@ -146,7 +145,7 @@ impl Counters {
             created = true;
             Box::new(Cell::new(limit))
         });
-        let touch = cell.take(limit, quota, cost, now, fleet);
+        let touch = cell.take(limit, quota, cost, now, &self.fleet);
         drop(cell);
         if created {
             self.cells.fetch_add(1, Ordering::Relaxed);
@@ -180,7 +179,7 @@ impl Counters {
     /// admitted in or nowhere.
     pub fn give_back(&self, key: Key, cost: Cost, taken_at: Timestamp, now: Timestamp) {
         let signal = match self.bank(key).get_mut(&key) {
-            Some(mut cell) => cell.give_back(cost, taken_at, now),
+            Some(mut cell) => cell.give_back(cost, taken_at, now, &self.fleet),
             None => return,
         };
         self.tell(key, signal);
@@ -204,7 +203,7 @@ impl Counters {
 
     /// How soon the cell of `key` wants to be sent; `None` if it has nothing to send.
     pub fn patience(&self, key: Key, now: Timestamp) -> Option<Nanos> {
-        self.bank(key).get_mut(&key)?.examine(now)
+        self.bank(key).get_mut(&key)?.examine(now, &self.fleet)
     }
 
     /// The slots that the cell of `key` has something to send to, or to ask of.
@@ -366,7 +365,7 @@ impl Counters {
             .bank(key)
             .entry(key)
             .or_insert_with(|| Box::new(Cell::new(&shared)));
-        let touch = cell.take(&shared, &shared.quota, cost, now, false);
+        let touch = cell.take(&shared, &shared.quota, cost, now, &self.fleet);
         drop(cell);
         self.settle(key, touch)
     }

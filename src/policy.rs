@@ -1,72 +1,122 @@
 //! When to sync: how long an admitted cost may stay unsent.
 //!
 //! Pure functions of what a cell knows. A cell is looked at when its first unsent
-//! cost is admitted, and again when it becomes urgent.
+//! cost is admitted, and again whenever it has become more pressing.
 
 use crate::units::{Cost, Nanos, Pace};
-
-/// A cell is urgent once its unsent cost reaches this part of what is left: the
-/// fleet must hear of it before the rest is gone. With N nodes near the same
-/// limit, each holds back at most 1/8 of what it believes is left.
-const URGENT_PART: u64 = 8;
 
 /// What a cell knows of itself when it is asked how soon it must be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Situation {
-    /// Whether the store has answered for the cell's present window.
+    /// Whether the store has told of the cell's present window, and of late.
     pub heard: bool,
     /// Admitted here and not yet sent.
     pub unsent: Cost,
     /// What the limit would still admit, as this node believes.
     pub remaining: u64,
+    /// What the limit admits in all.
+    pub capacity: u64,
+    /// How many nodes count with this one, itself included.
+    pub nodes: u32,
+}
+
+/// How soon a cell must be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pressure {
+    /// It is far from its limit.
+    Far,
+    /// It matters.
+    Near,
+    /// The fleet must hear of it, or this node of the fleet, before more is admitted.
+    Urgent,
 }
 
 impl Situation {
-    /// Whether the cell should be sent as soon as a few others have gathered:
-    /// when the store was never asked about it, or when its unsent cost is a large
-    /// part of what is left.
-    pub fn is_urgent(self) -> bool {
-        !self.heard || self.unsent.get() >= (self.remaining / URGENT_PART).max(1)
-    }
-
-    /// How long the cell's first unsent cost may stay unsent.
-    pub fn patience(self, pace: Pace) -> Nanos {
-        if self.is_urgent() {
-            pace.min_interval
+    /// How soon the cell must be sent.
+    ///
+    /// It is urgent if the store was never asked about it, or once its unsent cost
+    /// is 1/(2N) of what is left: while all N nodes keep to that, no more than half
+    /// of what is left is unknown to the others. It is far while 7/10 are left.
+    pub fn pressure(self) -> Pressure {
+        let double = u64::from(self.nodes.max(1)) * 2;
+        if !self.heard || self.unsent.get().saturating_mul(double) >= self.remaining.max(1) {
+            Pressure::Urgent
+        } else if self.remaining / 7 >= self.capacity / 10 {
+            Pressure::Far
         } else {
-            pace.interval
+            Pressure::Near
         }
     }
+}
+
+impl Pressure {
+    /// How long the cell's first unsent cost may stay unsent.
+    pub const fn patience(self, pace: Pace) -> Nanos {
+        match self {
+            Pressure::Far => pace.max_interval,
+            Pressure::Near => pace.interval,
+            Pressure::Urgent => pace.min_interval,
+        }
+    }
+}
+
+/// How long ago the store may have told of a cell for its word to be trusted: a cell
+/// that is sent at the slowest pace is always told of in time.
+pub const fn trusted_for(pace: Pace) -> Nanos {
+    pace.max_interval.times(2)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn situation(heard: bool, unsent: u64, remaining: u64) -> Situation {
+    fn pressure(unsent: u64, remaining: u64, nodes: u32) -> Pressure {
+        let unsent = Cost::new(unsent);
         Situation {
-            heard,
-            unsent: Cost::new(unsent),
+            heard: true,
+            unsent,
             remaining,
+            capacity: 1_000,
+            nodes,
         }
+        .pressure()
     }
 
     #[test]
     fn a_cell_never_heard_of_is_due_at_once() {
+        let unsent = Cost::ZERO;
+        let cell = Situation {
+            heard: false,
+            unsent,
+            remaining: 1_000,
+            capacity: 1_000,
+            nodes: 1,
+        };
+        assert_eq!(cell.pressure(), Pressure::Urgent);
         let pace = Pace::default();
-        assert_eq!(situation(false, 0, 1_000).patience(pace), pace.min_interval);
+        assert_eq!(cell.pressure().patience(pace), pace.min_interval);
     }
 
     #[test]
-    fn a_cell_far_from_its_limit_waits_the_interval() {
+    fn a_cell_far_from_its_limit_may_wait_the_longest() {
+        assert_eq!(pressure(10, 700, 4), Pressure::Far);
+        assert_eq!(pressure(10, 699, 4), Pressure::Near);
         let pace = Pace::default();
-        assert_eq!(situation(true, 10, 1_000).patience(pace), pace.interval);
+        assert_eq!(Pressure::Far.patience(pace), pace.max_interval);
+        assert_eq!(Pressure::Near.patience(pace), pace.interval);
     }
 
     #[test]
-    fn a_cell_near_its_limit_is_due_at_once() {
-        assert!(situation(true, 10, 80).is_urgent());
-        assert!(!situation(true, 9, 80).is_urgent());
-        assert!(situation(true, 1, 0).is_urgent());
+    fn all_nodes_together_hold_back_at_most_half_of_what_is_left() {
+        assert_eq!(pressure(99, 800, 4), Pressure::Far);
+        assert_eq!(pressure(100, 800, 4), Pressure::Urgent);
+        assert_eq!(pressure(8, 800, 50), Pressure::Urgent);
+        assert_eq!(pressure(7, 800, 50), Pressure::Far);
+        assert_eq!(pressure(1, 0, 1), Pressure::Urgent);
+    }
+
+    #[test]
+    fn nothing_overflows() {
+        assert_eq!(pressure(u64::MAX, u64::MAX, u32::MAX), Pressure::Urgent);
     }
 }

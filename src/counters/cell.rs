@@ -3,9 +3,9 @@ use std::sync::Arc;
 use super::body::{Body, time_as_cost};
 use super::marks::{Marks, Told};
 use super::slot::{Slot, Space};
-use super::{Answer, Delta};
+use super::{Answer, Delta, Fleet};
 use crate::algorithms::{Outcome, Verdict};
-use crate::policy::Situation;
+use crate::policy::{Pressure, Situation, trusted_for};
 use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp};
 
 /// The state of one (limit, key), and what this node has contributed to it.
@@ -52,7 +52,7 @@ impl Cell {
         quota: &Quota,
         cost: Cost,
         now: Timestamp,
-        fleet: bool,
+        fleet: &Fleet,
     ) -> Touch {
         let expired = self.turn(limit, now);
         let outcome = self.body.take(quota, cost, now);
@@ -65,19 +65,11 @@ impl Cell {
             }
             _ => false,
         };
-        if !fleet || limit.consistency == Consistency::Local {
-            return Touch {
-                outcome,
-                stale: None,
-                signal: Signal::Quiet,
-                expired,
-            };
-        }
-        if charged {
+        if charged && self.is_shared(fleet) {
             self.body.record(quota, cost, now);
         }
         // A peek asks the store too, if the store has not told of late.
-        let signal = self.signal(outcome.remaining, now);
+        let signal = self.signal(outcome.remaining, now, fleet);
         Touch {
             outcome,
             stale: self.marks.stale(now),
@@ -118,9 +110,15 @@ impl Cell {
     }
 
     /// Undoes a take of `cost` that happened at `taken_at`.
-    pub(super) fn give_back(&mut self, cost: Cost, taken_at: Timestamp, now: Timestamp) -> Signal {
+    pub(super) fn give_back(
+        &mut self,
+        cost: Cost,
+        taken_at: Timestamp,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> Signal {
         self.body.give_back(&self.limit.quota, cost, taken_at, now);
-        self.signal(u64::MAX, now)
+        self.signal(self.limit.quota.capacity(), now, fleet)
     }
 
     /// Whether the cell could be forgotten without anybody noticing: it equals a
@@ -133,16 +131,24 @@ impl Cell {
 
     /// How soon the cell wants to be sent; forgets the signals that led here if it
     /// wants nothing.
-    pub(super) fn examine(&mut self, now: Timestamp) -> Option<Nanos> {
+    pub(super) fn examine(&mut self, now: Timestamp, fleet: &Fleet) -> Option<Nanos> {
         let limit = Arc::clone(&self.limit);
         self.turn(&limit, now);
         let remaining = self.body.remaining(&limit.quota, now);
-        let situation = self.situation(remaining, now);
+        let situation = self.situation(remaining, now, fleet);
         if self.pending() == 0 && (situation.heard || !self.is_queued()) {
             self.marks.set_told(Told::Nothing);
             return None;
         }
-        Some(situation.patience(limit.pace))
+        let patience = situation.pressure().patience(limit.pace);
+        // Costs are sent no later than at the end of their window, so that it is
+        // complete when the next one weighs it.
+        Some(match &self.body {
+            Body::Window { state, .. } => {
+                patience.min(state.id().end(limit.quota.period()).since(now))
+            }
+            Body::Bucket { .. } | Body::Log(_) => patience,
+        })
     }
 
     /// The slots that the cell has something to send to, or to ask of.
@@ -150,7 +156,7 @@ impl Cell {
         let limit = Arc::clone(&self.limit);
         self.turn(&limit, now);
         let space = Space::of(&limit.quota);
-        let unheard = !self.situation(0, now).heard;
+        let unheard = !self.is_heard(now);
         let mut slots = Vec::with_capacity(2);
         match &self.body {
             Body::Window { state, ledger } => {
@@ -211,8 +217,11 @@ impl Cell {
             None
         };
         let rest = self.pending() != 0;
-        self.marks
-            .set_told(if rest { Told::Queued } else { Told::Nothing });
+        self.marks.set_told(if rest {
+            Told::Queued(Pressure::Near)
+        } else {
+            Told::Nothing
+        });
         delta
     }
 
@@ -289,7 +298,8 @@ impl Cell {
         }
         let pending = self.pending() != 0;
         if pending {
-            self.marks.set_told(self.marks.told().max(Told::Queued));
+            self.marks
+                .set_told(self.marks.told().max(Told::Queued(Pressure::Near)));
         }
         pending
     }
@@ -351,35 +361,43 @@ impl Cell {
         self.body.pending()
     }
 
-    fn situation(&self, remaining: u64, now: Timestamp) -> Situation {
+    /// Whether the cell counts for the fleet.
+    fn is_shared(&self, fleet: &Fleet) -> bool {
+        fleet.has_store() && self.limit.consistency != Consistency::Local
+    }
+
+    /// Whether the store has told of the present window, and of late.
+    fn is_heard(&self, now: Timestamp) -> bool {
         let since = match &self.body {
             Body::Window { state, .. } => state.id().start(self.limit.quota.period()),
             // A bucket has no window: only the age of the answer counts.
             Body::Bucket { .. } | Body::Log(_) => Timestamp::from_nanos(1),
         };
         let last = self.marks.heard();
-        let heard = last >= since && now.since(last) <= self.limit.pace.max_interval;
+        last >= since && now.since(last) <= trusted_for(self.limit.pace)
+    }
+
+    fn situation(&self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Situation {
         Situation {
-            heard,
+            heard: self.is_heard(now),
             unsent: Cost::new(self.pending()),
             remaining,
+            capacity: self.limit.quota.capacity(),
+            nodes: fleet.nodes(),
         }
     }
 
-    fn signal(&mut self, remaining: u64, now: Timestamp) -> Signal {
+    /// Whether the sync must be told of the cell, which can still admit `remaining`.
+    fn signal(&mut self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Signal {
         let told = self.marks.told();
-        if told == Told::Urgent {
+        if told == Told::Queued(Pressure::Urgent) || !self.is_shared(fleet) {
             return Signal::Quiet;
         }
-        let situation = self.situation(remaining, now);
+        let situation = self.situation(remaining, now, fleet);
         if situation.unsent.is_peek() && situation.heard {
             return Signal::Quiet;
         }
-        let news = if situation.is_urgent() {
-            Told::Urgent
-        } else {
-            Told::Queued
-        };
+        let news = Told::Queued(situation.pressure());
         if news <= told {
             return Signal::Quiet;
         }

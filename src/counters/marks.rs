@@ -1,3 +1,4 @@
+use crate::policy::Pressure;
 use crate::units::{Nanos, Timestamp};
 
 /// When the store last told about a cell, and how much of the cell the sync knows:
@@ -10,10 +11,8 @@ pub(super) struct Marks(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Told {
     Nothing,
-    /// That it has something to send.
-    Queued,
-    /// That it should be sent at once.
-    Urgent,
+    /// That it has something to send, and how soon it must be sent.
+    Queued(Pressure),
 }
 
 const TOLD_BITS: u32 = 8;
@@ -32,16 +31,18 @@ impl Marks {
     pub(super) const fn told(self) -> Told {
         match self.0 & 0xff {
             0 => Told::Nothing,
-            1 => Told::Queued,
-            _ => Told::Urgent,
+            1 => Told::Queued(Pressure::Far),
+            2 => Told::Queued(Pressure::Near),
+            _ => Told::Queued(Pressure::Urgent),
         }
     }
 
     pub(super) fn set_told(&mut self, told: Told) {
         let bits = match told {
             Told::Nothing => 0,
-            Told::Queued => 1,
-            Told::Urgent => 2,
+            Told::Queued(Pressure::Far) => 1,
+            Told::Queued(Pressure::Near) => 2,
+            Told::Queued(Pressure::Urgent) => 3,
         };
         self.0 = self.0 >> TOLD_BITS << TOLD_BITS | bits;
     }
@@ -65,13 +66,12 @@ mod tests {
         );
         let at = Timestamp::from_nanos(1_800_000_000_123_456_000);
         marks.set_heard(at);
-        marks.set_told(Told::Urgent);
-        assert_eq!((marks.heard(), marks.told()), (at, Told::Urgent));
-        marks.set_told(Told::Queued);
+        for pressure in [Pressure::Urgent, Pressure::Near, Pressure::Far] {
+            marks.set_told(Told::Queued(pressure));
+            assert_eq!((marks.heard(), marks.told()), (at, Told::Queued(pressure)));
+        }
         marks.set_heard(Timestamp::EPOCH);
-        assert_eq!(
-            (marks.heard(), marks.told()),
-            (Timestamp::EPOCH, Told::Queued)
-        );
+        assert_eq!(marks.heard(), Timestamp::EPOCH);
+        assert_eq!(marks.told(), Told::Queued(Pressure::Far));
     }
 }

@@ -167,13 +167,14 @@ fn a_cell_enters_the_dirty_queue_once_until_it_is_frozen() {
     assert_eq!(counters.next_dirty(), Some(key));
     assert_eq!(
         counters.patience(key, START),
-        Some(Pace::default().interval)
+        Some(Pace::default().max_interval)
     );
 }
 
 #[test]
-fn a_cell_near_its_limit_asks_to_be_sent_sooner() {
+fn a_cell_that_becomes_more_pressing_asks_to_be_sent_sooner() {
     let counters = Counters::new(10, Fleet::with_store());
+    counters.fleet().set_nodes(4);
     let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
     take(&counters, &limit, 1, 1, START);
     let key = counters.next_dirty().unwrap();
@@ -183,24 +184,50 @@ fn a_cell_near_its_limit_asks_to_be_sent_sooner() {
         key,
         slot,
         Answer {
-            total: 50,
+            total: 28,
             upto: 1,
             at: START,
         },
         START,
     );
-    take(&counters, &limit, 1, 1, START);
-    assert_eq!(
-        (counters.next_dirty(), counters.next_dirty()),
-        (Some(key), None)
-    );
-    // With 43 left, 6 unsent are an eighth.
-    take(&counters, &limit, 1, 5, START);
-    assert_eq!(counters.next_dirty(), Some(key));
-    assert_eq!(
-        counters.patience(key, START),
-        Some(Pace::default().min_interval)
-    );
+    let pace = Pace::default();
+    // 71 left: far from the limit. 69: near it. 6 unsent of 67 are more than 1/8.
+    for (cost, patience) in [
+        (1, pace.max_interval),
+        (2, pace.interval),
+        (6, pace.min_interval),
+    ] {
+        take(&counters, &limit, 1, cost, START);
+        assert_eq!(
+            (counters.next_dirty(), counters.next_dirty()),
+            (Some(key), None)
+        );
+        assert_eq!(counters.patience(key, START), Some(patience));
+        assert!(admitted(take(&counters, &limit, 1, 0, START)));
+        assert_eq!(counters.next_dirty(), None, "told once");
+    }
+}
+
+#[test]
+fn costs_wait_no_longer_than_their_window() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let limit = limit(Algorithm::FixedWindow, 1_000, MINUTE);
+    let end = START.window(MINUTE).end(MINUTE);
+    let now = end.before(Nanos::from_millis(2));
+    take(&counters, &limit, 1, 1, now);
+    let key = counters.next_dirty().unwrap();
+    assert_eq!(counters.patience(key, now), Some(Nanos::from_millis(2)));
+}
+
+#[test]
+fn what_is_given_back_leaves_nothing_to_send_where_nothing_is_shared() {
+    let counters = Counters::new(10, Fleet::alone());
+    let limit = limit(Algorithm::FixedWindow, 5, MINUTE);
+    take(&counters, &limit, 1, 2, START);
+    counters.give_back(key(&limit, 1), Cost::new(2), START, START);
+    assert_eq!((counters.dirty(), counters.queued().len()), (0, 0));
+    let sweep = (0..counters.sweeps_per_round()).map(|turn| counters.sweep(turn, START));
+    assert_eq!(sweep.sum::<usize>(), 1);
 }
 
 #[test]
