@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use crate::engine::{Decision, Outcome};
+use crate::engine::{Decision, DescribedLimit, Outcome};
 use crate::protocol::text::Shown;
 use crate::units::{Nanos, Timestamp};
 
@@ -62,8 +62,8 @@ pub struct Answer<'a> {
 impl<'a> Answer<'a> {
     /// What `decision` says to `check`.
     pub fn new(decision: &Decision<'a>, check: &Check<'_>) -> Answer<'a> {
-        let limit = decision.limit.as_ref();
-        let rule = limit.map(|limit| limit.rule);
+        let rule = decision.limit.as_ref().map(|limit| limit.rule);
+        let limit = figures(decision);
         let (error, message) = match refusal(decision.outcome, rule.unwrap_or_default(), check) {
             Some((error, message)) => (Some(error), Some(message)),
             None => (None, None),
@@ -85,6 +85,13 @@ impl<'a> Answer<'a> {
             stale_ms: decision.stale.map(Nanos::as_millis_ceil),
         }
     }
+}
+
+/// The limit whose figures are told. One that refuses without its store has none to
+/// rely on.
+fn figures<'d, 'a>(decision: &'d Decision<'a>) -> Option<&'d DescribedLimit<'a>> {
+    let limit = decision.limit.as_ref();
+    limit.filter(|_| decision.outcome != Outcome::Unavailable)
 }
 
 /// The word and the sentence for what is not allowed.
@@ -132,11 +139,9 @@ impl Reply {
             Outcome::Unavailable => (503, Some(1)),
             Outcome::UnknownRule => (404, None),
         };
-        // What a limit without its store would say is no figure to rely on.
-        let limit = decision.limit.as_ref().filter(|_| status != 503);
         Reply {
             status,
-            limit: limit.map(|limit| LimitHeaders {
+            limit: figures(decision).map(|limit| LimitHeaders {
                 limit: limit.limit,
                 remaining: limit.remaining,
                 reset: reset(decision.now, limit.reset_after, style),
@@ -201,7 +206,6 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::DescribedLimit;
     use crate::protocol::http::Asked;
     use crate::units::Series;
 
@@ -325,7 +329,14 @@ mod tests {
             (said.status, said.retry_after, said.limit),
             (503, Some(1), None)
         );
-        assert!(body(&said).contains(r#""error":"store_unavailable""#));
+        let text = body(&said);
+        assert!(text.contains(r#""error":"store_unavailable""#), "{text}");
+        assert!(
+            text.contains(
+                r#""rule":"orders","limit":null,"remaining":null,"reset_after_ms":null,"retry_after_ms":null"#
+            ),
+            "{text}"
+        );
         let unknown = Decision {
             limit: None,
             ..decision(Outcome::UnknownRule, Nanos::ZERO)

@@ -1,0 +1,24 @@
+//! The doors with real rules and a clock of the test's own: what clients are told, to
+//! the unit and the millisecond, over real sockets.
+
+// Tests assert by panicking, and their helpers are not in test functions.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod kit;
+
+#[path = "doors_decisions/http.rs"]
+mod http;
+#[path = "doors_decisions/impossible.rs"]
+mod impossible;
+#[path = "doors_decisions/lost.rs"]
+mod lost;
+#[path = "doors_decisions/metrics.rs"]
+mod metrics;
+#[path = "doors_decisions/parallel.rs"]
+mod parallel;
+#[path = "doors_decisions/same.rs"]
+mod same;
+#[path = "doors_decisions/support.rs"]
+mod support;
+#[path = "doors_decisions/throttle.rs"]
+mod throttle;
