@@ -152,6 +152,13 @@ impl Cell {
             self.marks.set_told(Told::Nothing);
             return Wish::Nothing;
         }
+        // It may become urgent while it is held back, and must be able to say so.
+        let told = if situation.is_urgent() {
+            Told::Urgent
+        } else {
+            Told::Queued
+        };
+        self.marks.set_told(told);
         Wish::Within(situation.patience(limit.pace))
     }
 
