@@ -108,6 +108,8 @@ pub struct Core {
     calls: HashMap<CallId, Call>,
     next_call: u64,
     link: Link,
+    /// Whether the store has ever answered.
+    met: bool,
     failures: u32,
     estimator: Estimator,
     next_hello: Timestamp,
@@ -144,6 +146,7 @@ impl Core {
             calls: HashMap::new(),
             next_call: 0,
             link: Link::Down,
+            met: false,
             failures: 0,
             estimator: Estimator::default(),
             next_hello: Timestamp::EPOCH,
@@ -196,7 +199,6 @@ impl Core {
             }
             Event::Hello(call, reply, trip) => {
                 self.calls.remove(&call);
-                self.answered(reply.time, trip, cells);
                 cells.fleet().set_nodes(reply.nodes);
                 let open = reply.agreement == Agreement::Agreed;
                 let link = if open {
@@ -210,6 +212,7 @@ impl Core {
                     cells.fleet().set_health(StoreHealth::Lost);
                 }
                 self.link = link;
+                self.answered(reply.time, trip, cells);
             }
             Event::Batch(call, reply, trip) => {
                 self.answered(reply.time, trip, cells);
@@ -382,7 +385,9 @@ impl Core {
         self.failures = 0;
         let offset = self.estimator.observe(trip.sent, trip.received, time);
         self.actions.push_back(Action::SetOffset(offset));
-        if cells.fleet().health() == StoreHealth::Lost && !matches!(self.link, Link::Barred(_)) {
+        let news = !self.met || cells.fleet().health() == StoreHealth::Lost;
+        if news && !matches!(self.link, Link::Barred(_)) {
+            self.met = true;
             cells.fleet().set_health(StoreHealth::Up);
             self.actions.push_back(Action::Report(Report::StoreUp));
         }

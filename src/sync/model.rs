@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Now;
 use super::batch::{Agreement, Batch, BatchReply, Boot, HelloReply, LaneName, Stored, Token};
-use super::core::{Action, CallId, Core, CoreConfig, Event, RoundTrip};
+use super::core::{Action, CallId, Core, CoreConfig, Event, Report, RoundTrip};
 use super::error::Failure;
 use crate::counters::{Counters, Fleet, HashId};
 use crate::units::{
@@ -96,6 +96,7 @@ struct World {
     network: Vec<(Timestamp, Packet)>,
     keys: Vec<Key>,
     limit: Arc<Limit>,
+    reports: Vec<Report>,
     /// Out of 100 packets, how many get lost, and how many come twice.
     lost: u64,
     doubled: u64,
@@ -140,6 +141,7 @@ impl World {
             network: Vec::new(),
             keys: keys.collect(),
             limit,
+            reports: Vec::new(),
             lost: 0,
             doubled: 0,
         };
@@ -199,7 +201,8 @@ impl World {
                     self.network
                         .push((self.now.after(TICK), Packet::ToNode { node, event }));
                 }
-                Action::SetOffset(_) | Action::Report(_) => {}
+                Action::Report(report) => self.reports.push(report),
+                Action::SetOffset(_) => {}
             }
         }
     }
@@ -455,4 +458,23 @@ fn a_late_batch_lands_in_its_own_window() {
             );
         }
     }
+}
+
+#[test]
+fn the_stores_first_answer_is_reported_and_then_only_news() {
+    let mut world = World::new(1, 1, window());
+    let news = |world: &mut World| -> Vec<Report> {
+        let news = |report: &Report| matches!(report, Report::StoreUp | Report::StoreLost(_));
+        world.reports.drain(..).filter(news).collect()
+    };
+    world.settle();
+    assert_eq!(news(&mut world), [Report::StoreUp]);
+    let gone = Failure::Disconnected;
+    for _ in 0..5 {
+        world.give(0, Event::Disconnected(gone));
+    }
+    assert_eq!(news(&mut world), [Report::StoreLost(gone)]);
+    world.give(0, Event::Connected);
+    world.settle();
+    assert_eq!(news(&mut world), [Report::StoreUp]);
 }
