@@ -391,6 +391,30 @@ fn a_flushed_store_is_filled_again_to_the_unit() {
 }
 
 #[test]
+fn a_store_that_was_flushed_unnoticed_is_filled_again_at_the_end() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, window());
+        for _ in 0..200 {
+            world.traffic();
+            world.step();
+        }
+        world.settle();
+        world.store = Store::default();
+        for node in 0..world.nodes.len() {
+            let now = world.clock();
+            let Node { core, counters, .. } = &mut world.nodes[node];
+            core.flush(counters, now);
+            assert!(!core.is_idle(), "it has yet to look");
+            world.carry_out(node);
+        }
+        while !world.nodes.iter().all(|node| node.core.is_idle()) {
+            world.step();
+        }
+        assert_eq!(world.store.total(), world.admitted(), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_failover_that_forgets_the_last_batches_is_healed_to_the_unit() {
     for seed in seeds() {
         let mut world = World::new(seed, 3, window());
