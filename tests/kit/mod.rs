@@ -22,7 +22,7 @@ pub mod resp;
 
 pub use addr::Addr;
 pub use daemon::{Daemon, sum, tidegate};
-pub use drive::{Drive, Driven, Sample};
+pub use drive::{Drive, Driven, Sample, since_epoch};
 pub use process::wait_until;
 pub use proxy::Proxy;
 pub use redis_server::Redis;
