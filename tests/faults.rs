@@ -303,7 +303,7 @@ impl Windows {
         let hours = [self.hours, self.hours + 1]
             .into_iter()
             .find(|hours| written(*hours) == label)
-            .unwrap_or_else(|| panic!("whose is {name}?"));
+            .expect("a hash of these windows");
         let present = since_epoch().as_secs() / (hours * 3_600);
         assert_eq!(window, present.to_string(), "{name}");
         hours

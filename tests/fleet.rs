@@ -96,7 +96,7 @@ fn wait_for_an_edge() -> u64 {
     let next = (since_epoch().as_nanos() / WINDOW.as_nanos()) as u64 + 1;
     let edge = WINDOW * u32::try_from(next).expect("a window of this century");
     while since_epoch() < edge {
-        std::thread::sleep(edge - since_epoch());
+        std::thread::sleep(edge.saturating_sub(since_epoch()));
     }
     next
 }
