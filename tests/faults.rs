@@ -18,8 +18,9 @@ const FLEET: &str = "faults";
 const LIMIT: u64 = 10_000_000;
 const KEYS: usize = 50;
 const CHECKS_PER_SECOND: u32 = 500;
-/// How long all is well before the fault: what its latencies are compared with.
-const CALM: Duration = Duration::from_secs(2);
+/// How long all is well before the fault, and a fault lasts at least: long enough for
+/// some thousand checks.
+const WHILE: Duration = Duration::from_secs(3);
 /// Each fault lasts for seconds; a check that waited for its end would take longer.
 const HELD_UP: Duration = Duration::from_millis(500);
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
@@ -81,7 +82,7 @@ impl Scene {
         };
         Scene {
             loads: daemons.iter().enumerate().map(load).collect(),
-            control_load: Drive::cycle(control.resp(), &commands(0), CHECKS_PER_SECOND),
+            control_load: Drive::cycle(control.resp(), &commands(0), 2 * CHECKS_PER_SECOND),
             daemons,
             control,
             windows,
@@ -92,7 +93,7 @@ impl Scene {
     /// Lets the load run while all is well.
     fn calm(self) -> Scene {
         all_say(&self.daemons, ANSWERS, 1);
-        spend(CALM);
+        spend(WHILE);
         self
     }
 
@@ -135,12 +136,16 @@ impl Stopped {
             "{what}, {:?}:\n  before   {calm}\n  during   {fault}\n  no store {control}",
             ended - began
         );
-        // The machine may have been busier during the fault than before it, and both
-        // figures of one second are noisy.
-        let bound = |calm: Duration, control| calm.max(control) * 3 + Duration::from_millis(5);
-        assert!(fault.p99 <= bound(calm.p99, control.p99), "{what}: p99");
+        // The machine may have been busier during the fault than before it. A few
+        // checks in a thousand wait for a turn on it, whatever the daemons do.
+        let bound = |calm: Duration, control, turn| calm.max(control) * 3 + turn;
+        let (p99, p999) = (Duration::from_millis(5), Duration::from_millis(25));
         assert!(
-            fault.p999 <= bound(calm.p999, control.p999),
+            fault.p99 <= bound(calm.p99, control.p99, p99),
+            "{what}: p99"
+        );
+        assert!(
+            fault.p999 <= bound(calm.p999, control.p999, p999),
             "{what}: p99.9"
         );
         assert!(fault.slowest < HELD_UP, "{what}: {:?}", fault.slowest);
@@ -188,7 +193,7 @@ impl Stopped {
             end(&mut daemon);
         }
         assert_eq!(self.windows.counted(redis).values().sum::<u64>(), admitted);
-        let least = u64::from(CHECKS_PER_SECOND) * CALM.as_secs();
+        let least = u64::from(CHECKS_PER_SECOND) * WHILE.as_secs();
         assert!(admitted > least, "there was a load: {admitted}");
     }
 }
@@ -226,6 +231,14 @@ fn end(daemon: &mut Daemon) {
 fn all_say(daemons: &[Daemon], what: &str, times: usize) {
     for daemon in daemons {
         wait_until(what, || daemon.log().matches(what).count() >= times);
+    }
+}
+
+/// Lets it happen until a while has passed.
+fn again_and_again(mut happen: impl FnMut()) {
+    let end = since_epoch() + WHILE;
+    while since_epoch() < end {
+        happen();
     }
 }
 
@@ -410,6 +423,7 @@ fn a_store_that_lost_its_last_writes_is_told_them_again() {
         let cut = writer.and_then(|file| file.set_len(length));
         cut.expect("the file can be cut");
         all_say(daemons, LOST, 1);
+        spend(Duration::from_secs(1));
         redis.restart();
         all_say(daemons, ANSWERS, 2);
     });
@@ -460,10 +474,10 @@ fn forgotten_scripts_are_taught_again() {
     let redis = Redis::start();
     let url = redis.url();
     let scene = Scene::start(&[&url; 3]).calm().fault(|_| {
-        for _ in 0..6 {
+        again_and_again(|| {
             redis.cli(&["SCRIPT", "FLUSH"]);
             spend(Duration::from_millis(400));
-        }
+        });
     });
     scene
         .stop()
@@ -479,10 +493,10 @@ fn a_flushed_store_is_filled_again() {
     let redis = Redis::start();
     let url = redis.url();
     let scene = Scene::start(&[&url; 3]).calm().fault(|_| {
-        for _ in 0..3 {
+        again_and_again(|| {
             redis.cli(&["FLUSHALL"]);
             spend(Duration::from_millis(800));
-        }
+        });
     });
     scene
         .stop()
@@ -507,15 +521,16 @@ fn a_batch_whose_reply_was_lost_is_counted_once() {
     let proxies: Vec<Proxy> = (0..3).map(|_| Proxy::start(redis.addr())).collect();
     let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
     let scene = Scene::start(&urls).calm().fault(|_| {
-        for round in 1..=8 {
+        again_and_again(|| {
+            let dropped = proxies[0].dropped();
             for proxy in &proxies {
                 proxy.drop_replies_to("EVALSHA", 1);
             }
             for proxy in &proxies {
-                wait_until("a reply to be dropped", || proxy.dropped() == round);
+                wait_until("a reply to be dropped", || proxy.dropped() > dropped);
                 is_in_use_again(proxy);
             }
-        }
+        });
     });
     scene
         .stop()
@@ -560,12 +575,12 @@ fn connections_that_break_again_and_again_lose_nothing() {
     let proxies: Vec<Proxy> = (0..2).map(|_| Proxy::start(redis.addr())).collect();
     let urls = [proxies[0].url(), proxies[1].url()];
     let scene = Scene::start(&urls).calm().fault(|_| {
-        for _ in 0..8 {
+        again_and_again(|| {
             for proxy in &proxies {
                 is_in_use_again(proxy);
                 proxy.cut();
             }
-        }
+        });
     });
     scene
         .stop()
@@ -583,7 +598,7 @@ fn a_store_that_comes_later_hears_everything() {
     redis.kill();
     let scene = Scene::start(&[&url; 3]).fault(|daemons| {
         all_say(daemons, LOST, 1);
-        spend(CALM);
+        spend(WHILE);
         redis.restart();
         all_say(daemons, ANSWERS, 1);
     });
