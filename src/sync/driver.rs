@@ -170,16 +170,21 @@ impl Driver {
             tokio::select! {
                 _ = ticker.tick() => self.core.tick(&self.counters, now(&self.clock)),
                 Some(event) = self.under_way.next() => {
-                    let lost = matches!(event, Event::Failed(_, Failure::Timeout | Failure::Disconnected));
-                    let reload = matches!(event, Event::Failed(_, Failure::NoScript | Failure::ReadOnly));
+                    let failure = match event {
+                        Event::Failed(_, failure) => Some(failure),
+                        _ => None,
+                    };
                     self.core.handle(event, &self.counters, now(&self.clock));
                     // A stopped server breaks no connection, and one that was demoted
                     // or has forgotten the scripts keeps answering: connect anew.
-                    if lost || reload {
-                        let failure = if lost { Failure::Timeout } else { Failure::NoScript };
+                    let pause = match failure {
+                        Some(Failure::Timeout | Failure::Disconnected) => Some(jittered(FIRST_BACKOFF)),
+                        Some(Failure::NoScript | Failure::ReadOnly) => Some(Duration::ZERO),
+                        _ => None,
+                    };
+                    if let Some((failure, pause)) = failure.zip(pause) {
                         self.disconnect(failure);
                         backoff = FIRST_BACKOFF;
-                        let pause = if reload { Duration::ZERO } else { jittered(backoff) };
                         attempt = Some(self.connect(pause));
                     }
                 }
