@@ -201,6 +201,55 @@ fn a_drive_sends_what_it_is_told_and_counts_what_is_admitted() {
 }
 
 #[test]
+fn a_drive_goes_round_its_commands_until_it_is_stopped_or_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("resp.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    // Admits everything, and tells what it was asked.
+    let serve = move |tell: mpsc::Sender<String>| {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut buffer, mut bytes) = (Vec::new(), [0; 1024]);
+        loop {
+            let request = loop {
+                if let Some((Value::Array(request), length)) = resp::decode(&buffer) {
+                    buffer.drain(..length);
+                    break request;
+                }
+                match stream.read(&mut bytes) {
+                    Ok(read @ 1..) => buffer.extend_from_slice(&bytes[..read]),
+                    _ => return listener,
+                }
+            };
+            stream
+                .write_all(b"*5\r\n:0\r\n:10\r\n:3\r\n:-1\r\n:7\r\n")
+                .unwrap();
+            let _ = tell.send(request[1].text());
+        }
+    };
+    let (tell, told) = mpsc::channel();
+    let server = std::thread::spawn(move || {
+        let listener = serve(tell);
+        let (mut stream, _) = listener.accept().unwrap();
+        // Takes one command and hangs up.
+        assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+    });
+    let commands = [vec!["CHECK", "a"], vec!["CHECK", "b"], vec!["CHECK", "c"]];
+    let drive = Drive::cycle(path.as_path(), &commands, 1_000);
+    let first: Vec<String> = told.iter().take(7).collect();
+    assert_eq!(first, ["a", "b", "c", "a", "b", "c", "a"]);
+    let driven = drive.stop();
+    assert!(driven.samples.len() >= 7);
+    for (turn, sample) in driven.samples.iter().enumerate() {
+        assert_eq!(sample.command, turn % 3);
+    }
+    assert_eq!((driven.errors.len(), driven.in_doubt), (0, None));
+    let driven = Drive::cycle(path.as_path(), &commands, 1_000).join();
+    assert_eq!(driven.samples.len(), 0);
+    assert_eq!((driven.errors.len(), driven.in_doubt), (1, Some(0)));
+    server.join().unwrap();
+}
+
+#[test]
 fn http_answers_are_read_by_length_by_chunks_and_to_the_end() {
     let parse = |text: &str| http::parse(text.as_bytes());
     let reply = parse("HTTP/1.1 429 Too Many\r\nX-A: b\r\nContent-Length: 2\r\n\r\n{}").unwrap();

@@ -140,7 +140,10 @@ impl Cell {
             self.marks.set_told(Told::Nothing);
             return None;
         }
-        let patience = situation.pressure().patience(limit.pace);
+        let pressure = situation.pressure();
+        // It may become more pressing while it is held back, and must be able to say so.
+        self.marks.set_told(Told::Queued(pressure));
+        let patience = pressure.patience(limit.pace);
         // Costs are sent no later than at the end of their window, so that it is
         // complete when the next one weighs it.
         Some(match &self.body {

@@ -231,6 +231,32 @@ fn what_is_given_back_leaves_nothing_to_send_where_nothing_is_shared() {
 }
 
 #[test]
+fn a_cell_that_is_held_back_asks_again_when_it_becomes_urgent() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
+    take(&counters, &limit, 1, 1, START);
+    let key = counters.next_dirty().unwrap();
+    let slot = counters.slots(key, START)[0];
+    let delta = counters.freeze(key, slot, &mut Vec::new()).unwrap();
+    // Urgent as long as there is no answer, and no longer when it is looked at.
+    take(&counters, &limit, 1, 1, START);
+    let answer = Answer {
+        total: delta.upto,
+        upto: delta.upto,
+        at: START,
+    };
+    counters.absorb(key, slot, answer, START);
+    let pace = Pace::default();
+    assert_eq!(counters.next_dirty(), Some(key));
+    assert_eq!(counters.patience(key, START), Some(pace.max_interval));
+    take(&counters, &limit, 1, 1, START);
+    assert_eq!(counters.next_dirty(), None);
+    take(&counters, &limit, 1, 70, START);
+    assert_eq!(counters.next_dirty(), Some(key));
+    assert_eq!(counters.patience(key, START), Some(pace.min_interval));
+}
+
+#[test]
 fn a_total_of_the_fleet_refuses_here_what_others_have_used() {
     for algorithm in Algorithm::ALL {
         let counters = Counters::new(10, Fleet::with_store());

@@ -160,9 +160,9 @@ impl Core {
         self.actions.pop_front()
     }
 
-    /// Whether no cost is under way and none waits.
+    /// Whether nothing is under way and nothing waits.
     pub fn is_idle(&self) -> bool {
-        self.held.is_empty() && !self.lanes.values().any(Lane::is_busy)
+        self.held.is_empty() && self.lanes.values().all(Lane::is_idle)
     }
 
     /// Lets time pass; to be called every `min_interval`.
@@ -231,13 +231,19 @@ impl Core {
         self.pump(cells, now);
     }
 
-    /// Sends everything that is pending, without further patience.
+    /// Sends everything that is pending, without further patience, and looks once
+    /// more at every hash, whose loss nobody would notice later.
     pub fn flush(&mut self, cells: &Counters, now: Now) {
         while cells.next_dirty().is_some() {}
         self.held.clear();
         self.route(cells.queued(), cells, now);
         for id in std::mem::take(&mut self.parked).into_values().flatten() {
             self.ready.push_back(id);
+        }
+        for (id, lane) in &mut self.lanes {
+            if lane.enqueue_known() {
+                self.ready.push_back(*id);
+            }
         }
         self.pump(cells, now);
     }
@@ -402,6 +408,7 @@ impl Core {
         }
         self.failures = self.failures.saturating_add(1);
         if self.failures >= FAILURES_TO_LOSE && cells.fleet().health() == StoreHealth::Up {
+            self.told_up = false;
             cells.fleet().set_health(StoreHealth::Lost);
             self.actions
                 .push_back(Action::Report(Report::StoreLost(failure)));

@@ -101,11 +101,16 @@ impl Lane {
 
     /// The same, for a lane that has nothing to send but should look at its hash.
     pub(super) fn enqueue_overdue(&mut self, now: Now) -> bool {
-        let overdue = self.stage == Stage::Idle && self.is_overdue(now);
-        if overdue {
+        self.is_overdue(now) && self.enqueue_known()
+    }
+
+    /// The same, overdue or not, for a lane that has ever written to its hash.
+    pub(super) fn enqueue_known(&mut self) -> bool {
+        let known = self.stage == Stage::Idle && self.token.is_some();
+        if known {
             self.stage = Stage::Queued;
         }
-        overdue
+        known
     }
 
     /// The batch under way has failed: the lane is to be put into the queue again.
@@ -114,15 +119,20 @@ impl Lane {
     }
 
     /// Whether anything is on its way, or waits to be.
-    pub(super) fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         self.in_flight.is_some() || !self.replays.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Whether nothing is on its way, and nothing is to be sent or looked at.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stage == Stage::Idle && !self.is_busy()
     }
 
     /// Whether the lane's hash should be looked at, so that a loss is noticed.
     fn is_overdue(&self, now: Now) -> bool {
         let patience = self.id.slot.space.length().divided_by(4);
         let patience = patience.max(Nanos::from_secs(1)).min(Nanos::from_secs(10));
-        self.token.is_some() && now.local.since(self.contact) >= patience
+        now.local.since(self.contact) >= patience
     }
 
     /// The age of the oldest cost that the store has not acknowledged.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Now;
 use super::batch::{Agreement, Batch, BatchReply, Boot, HelloReply, LaneName, Stored, Token};
-use super::core::{Action, CallId, Core, CoreConfig, Event, RoundTrip};
+use super::core::{Action, CallId, Core, CoreConfig, Event, Report, RoundTrip};
 use super::error::Failure;
 use crate::counters::{Counters, Fleet, HashId};
 use crate::units::{
@@ -97,6 +97,7 @@ struct World {
     network: Vec<(Timestamp, Packet)>,
     keys: Vec<Key>,
     limit: Arc<Limit>,
+    reports: Vec<Report>,
     /// Out of 100 packets, how many get lost, and how many come twice.
     lost: u64,
     doubled: u64,
@@ -137,6 +138,7 @@ impl World {
             network: Vec::new(),
             keys: keys.collect(),
             limit,
+            reports: Vec::new(),
             lost: 0,
             doubled: 0,
         };
@@ -196,7 +198,8 @@ impl World {
                     self.network
                         .push((self.now.after(TICK), Packet::ToNode { node, event }));
                 }
-                Action::SetOffset(_) | Action::Report(_) => {}
+                Action::Report(report) => self.reports.push(report),
+                Action::SetOffset(_) => {}
             }
         }
     }
@@ -385,6 +388,30 @@ fn a_flushed_store_is_filled_again_to_the_unit() {
 }
 
 #[test]
+fn a_store_that_was_flushed_unnoticed_is_filled_again_at_the_end() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, window());
+        for _ in 0..200 {
+            world.traffic();
+            world.step();
+        }
+        world.settle();
+        world.store = Store::default();
+        for node in 0..world.nodes.len() {
+            let now = world.clock();
+            let Node { core, counters, .. } = &mut world.nodes[node];
+            core.flush(counters, now);
+            assert!(!core.is_idle(), "it has yet to look");
+            world.carry_out(node);
+        }
+        while !world.nodes.iter().all(|node| node.core.is_idle()) {
+            world.step();
+        }
+        assert_eq!(world.store.total(), world.admitted(), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_failover_that_forgets_the_last_batches_is_healed_to_the_unit() {
     for seed in seeds() {
         let mut world = World::new(seed, 3, window());
@@ -452,4 +479,23 @@ fn a_late_batch_lands_in_its_own_window() {
             );
         }
     }
+}
+
+#[test]
+fn the_stores_first_answer_is_reported_and_then_only_news() {
+    let mut world = World::new(1, 1, window());
+    let news = |world: &mut World| -> Vec<Report> {
+        let news = |report: &Report| matches!(report, Report::StoreUp | Report::StoreLost(_));
+        world.reports.drain(..).filter(news).collect()
+    };
+    world.settle();
+    assert_eq!(news(&mut world), [Report::StoreUp]);
+    let gone = Failure::Disconnected;
+    for _ in 0..5 {
+        world.give(0, Event::Disconnected(gone));
+    }
+    assert_eq!(news(&mut world), [Report::StoreLost(gone)]);
+    world.give(0, Event::Connected);
+    world.settle();
+    assert_eq!(news(&mut world), [Report::StoreUp]);
 }

@@ -1,14 +1,19 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::resp::{Client, Value};
 use super::{Addr, resp};
 
-/// A steady load: one connection that sends the same check at an even pace, each
-/// after the answer to the last.
+/// A steady load: one connection that sends checks at an even pace, each after the
+/// answer to the last.
 #[derive(Debug)]
-pub struct Drive(JoinHandle<Driven>);
+pub struct Drive {
+    running: JoinHandle<Driven>,
+    stop: Arc<AtomicBool>,
+}
 
 /// What became of one check.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +22,8 @@ pub struct Sample {
     pub at: Duration,
     /// From the first byte sent to the whole answer.
     pub latency: Duration,
+    /// Which of the commands it was, counted from 0.
+    pub command: usize,
     pub admitted: bool,
     /// The last of the five fields, in the unit of the command.
     pub reset_after: i64,
@@ -28,6 +35,9 @@ pub struct Driven {
     pub samples: Vec<Sample>,
     /// Answers that were errors, and a connection that broke, which ends the drive.
     pub errors: Vec<String>,
+    /// Which command was under way when the connection broke: it may have been
+    /// carried out or not.
+    pub in_doubt: Option<usize>,
 }
 
 impl Drive {
@@ -40,11 +50,35 @@ impl Drive {
         per_second: u32,
         duration: Duration,
     ) -> Drive {
-        let at = at.into();
-        let bytes = resp::encode(command);
-        Drive(std::thread::spawn(move || {
-            drive(Client::connect(&at), &bytes, per_second, duration)
-        }))
+        Drive::spawn(at.into(), vec![resp::encode(command)], per_second, duration)
+    }
+
+    /// Sends these commands in turn, again and again, `per_second` times a second
+    /// until [`Drive::stop`].
+    pub fn cycle<A: AsRef<str>>(
+        at: impl Into<Addr>,
+        commands: &[Vec<A>],
+        per_second: u32,
+    ) -> Drive {
+        let encoded = commands.iter().map(|command| {
+            let args: Vec<&str> = command.iter().map(AsRef::as_ref).collect();
+            resp::encode(&args)
+        });
+        // Longer than any test: a test that was abandoned leaves no load behind.
+        let duration = Duration::from_secs(600);
+        Drive::spawn(at.into(), encoded.collect(), per_second, duration)
+    }
+
+    fn spawn(at: Addr, commands: Vec<Vec<u8>>, per_second: u32, duration: Duration) -> Drive {
+        let stop = Arc::new(AtomicBool::new(false));
+        let running = std::thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || {
+                let client = Client::connect(&at);
+                drive(client, &commands, per_second, duration, &stop)
+            }
+        });
+        Drive { running, stop }
     }
 
     /// Waits for the end.
@@ -52,7 +86,16 @@ impl Drive {
     /// # Panics
     /// If nobody listened at the socket.
     pub fn join(self) -> Driven {
-        self.0.join().expect("the load ran to its end")
+        self.running.join().expect("the load ran to its end")
+    }
+
+    /// Ends it after the answer to the check under way.
+    ///
+    /// # Panics
+    /// As [`Drive::join`].
+    pub fn stop(self) -> Driven {
+        self.stop.store(true, Ordering::Relaxed);
+        self.join()
     }
 }
 
@@ -91,18 +134,27 @@ impl Driven {
     }
 }
 
-fn drive(mut client: Client, bytes: &[u8], per_second: u32, duration: Duration) -> Driven {
+fn drive(
+    mut client: Client,
+    commands: &[Vec<u8>],
+    per_second: u32,
+    duration: Duration,
+    stop: &AtomicBool,
+) -> Driven {
     let mut driven = Driven::default();
     let count = (duration.as_nanos() * u128::from(per_second) / 1_000_000_000) as u32;
     let start = Instant::now();
-    for tick in 0..count {
+    for (tick, command) in (0..count).zip((0..commands.len()).cycle()) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let due = Duration::from_secs(1) * tick / per_second;
         std::thread::sleep(due.saturating_sub(start.elapsed()));
-        let at = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .expect("a clock after the epoch");
+        let at = since_epoch();
         let sent = Instant::now();
-        let answer = client.write(bytes).and_then(|()| client.read());
+        let answer = client
+            .write(&commands[command])
+            .and_then(|()| client.read());
         let latency = sent.elapsed();
         match answer {
             Ok(value @ Value::Array(_)) => {
@@ -110,6 +162,7 @@ fn drive(mut client: Client, bytes: &[u8], per_second: u32, duration: Duration) 
                 driven.samples.push(Sample {
                     at,
                     latency,
+                    command,
                     admitted: fields[0] == 0,
                     reset_after: fields[4],
                 });
@@ -117,9 +170,17 @@ fn drive(mut client: Client, bytes: &[u8], per_second: u32, duration: Duration) 
             Ok(other) => driven.errors.push(format!("{other:?}")),
             Err(error) => {
                 driven.errors.push(error.to_string());
+                driven.in_doubt = Some(command);
                 break;
             }
         }
     }
     driven
+}
+
+/// The wall clock.
+pub fn since_epoch() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a clock after the epoch")
 }

@@ -23,7 +23,7 @@ pub mod resp;
 
 pub use addr::Addr;
 pub use daemon::{Daemon, sum, tidegate};
-pub use drive::{Drive, Driven, Sample};
+pub use drive::{Drive, Driven, Sample, since_epoch};
 pub use place::{Place, Served, TIDEGATE, root, stderr, stdout};
 pub use process::wait_until;
 pub use proxy::Proxy;

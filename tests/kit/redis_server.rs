@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -64,6 +64,11 @@ impl Redis {
     /// Its Unix socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("redis.sock")
+    }
+
+    /// The directory it keeps its files in.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// What `redis-cli` prints for these arguments, without the last line's end.
