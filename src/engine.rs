@@ -138,9 +138,8 @@ impl Snapshot<'_> {
             Outcome::Allowed { .. } => Outcome::Allowed { delay },
             other => other,
         };
-        let silent = matches!(outcome, Outcome::Bypassed);
         let names = (&*limit.rule, &*limit.name);
-        let described = (!silent).then(|| describe(names, limit, &judged));
+        let described = Some(describe(names, limit, &judged));
         Decision {
             outcome,
             limit: described,
@@ -150,13 +149,13 @@ impl Snapshot<'_> {
     }
 
     fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
-        self.ask(applied, |counters, quota| {
+        self.ask(applied, cost, |counters, quota| {
             counters.take(applied.limit, quota, applied.key, cost, now)
         })
     }
 
     fn probe(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
-        self.ask(applied, |counters, quota| {
+        self.ask(applied, cost, |counters, quota| {
             counters.probe(applied.limit, quota, applied.key, cost, now)
         })
     }
@@ -168,7 +167,12 @@ impl Snapshot<'_> {
     }
 
     /// Asks the cell under the quota that the store's health leaves it.
-    fn ask(&self, applied: &Applied<'_>, ask: impl Fn(&Counters, &Quota) -> Taken) -> Judged {
+    fn ask(
+        &self,
+        applied: &Applied<'_>,
+        cost: Cost,
+        ask: impl Fn(&Counters, &Quota) -> Taken,
+    ) -> Judged {
         let counters = &self.engine.counters;
         let limit = applied.limit;
         let quota = &limit.quota;
@@ -179,7 +183,17 @@ impl Snapshot<'_> {
         }
         match limit.on_store_loss {
             StoreLoss::Local => Judged::new(ask(counters, quota)),
-            StoreLoss::Share => Judged::new(ask(counters, &quota.share(counters.fleet().nodes()))),
+            StoreLoss::Share => {
+                let share = quota.share(counters.fleet().nodes());
+                let judged = Judged::new(ask(counters, &share));
+                // What no share can hold, the whole limit may, when the store is back.
+                let too_large = judged.outcome == Outcome::Impossible;
+                if too_large && cost.get() <= quota.capacity() {
+                    Judged::UNAVAILABLE
+                } else {
+                    judged
+                }
+            }
             StoreLoss::Open => {
                 // Counted, so that the fleet hears of it when the store is back.
                 let judged = Judged::new(ask(counters, quota));
@@ -188,12 +202,7 @@ impl Snapshot<'_> {
                     ..judged
                 }
             }
-            StoreLoss::Closed => Judged {
-                outcome: Outcome::Unavailable,
-                remaining: 0,
-                reset_after: Nanos::ZERO,
-                stale: None,
-            },
+            StoreLoss::Closed => Judged::UNAVAILABLE,
         }
     }
 }
@@ -208,6 +217,13 @@ struct Judged {
 }
 
 impl Judged {
+    const UNAVAILABLE: Judged = Judged {
+        outcome: Outcome::Unavailable,
+        remaining: 0,
+        reset_after: Nanos::ZERO,
+        stale: None,
+    };
+
     fn new(taken: Taken) -> Judged {
         let outcome = match taken.outcome.verdict {
             Verdict::Admitted { delay } => Outcome::Allowed { delay },

@@ -17,6 +17,15 @@ pub struct Decision<'s> {
     pub now: Timestamp,
 }
 
+impl<'s> Decision<'s> {
+    /// The limit whose figures may be told: without its store a limit that refuses or
+    /// admits everything has none to rely on.
+    pub fn figures(&self) -> Option<&Described<'s>> {
+        let told = !matches!(self.outcome, Outcome::Bypassed | Outcome::Unavailable);
+        self.limit.as_ref().filter(|_| told)
+    }
+}
+
 /// May it go on, and if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -290,9 +290,18 @@ fn a_lost_store_is_met_as_the_limit_says() {
     let snapshot = open.snapshot();
     let decision = snapshot.decide(&named("api", "k", 1), START);
     assert_eq!(
-        (decision.outcome, decision.limit),
+        (decision.outcome, decision.figures()),
         (Outcome::Bypassed, None)
     );
+}
+
+#[test]
+fn a_cost_above_the_share_is_not_told_that_waiting_never_helps() {
+    let engine = with_loss("share");
+    let snapshot = engine.snapshot();
+    let outcome = |cost| snapshot.decide(&named("api", "k", cost), START).outcome;
+    assert_eq!(outcome(4), Outcome::Unavailable, "above 3, within 9");
+    assert_eq!(outcome(10), Outcome::Impossible);
 }
 
 #[test]

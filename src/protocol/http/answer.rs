@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use crate::engine::{Decision, DescribedLimit, Outcome};
+use crate::engine::{Decision, Outcome};
 use crate::protocol::text::Shown;
 use crate::units::{Nanos, Timestamp};
 
@@ -63,7 +63,7 @@ impl<'a> Answer<'a> {
     /// What `decision` says to `check`.
     pub fn new(decision: &Decision<'a>, check: &Check<'_>) -> Answer<'a> {
         let rule = decision.limit.as_ref().map(|limit| limit.rule);
-        let limit = figures(decision);
+        let limit = decision.figures();
         let (error, message) = match refusal(decision.outcome, rule.unwrap_or_default(), check) {
             Some((error, message)) => (Some(error), Some(message)),
             None => (None, None),
@@ -85,13 +85,6 @@ impl<'a> Answer<'a> {
             stale_ms: decision.stale.map(Nanos::as_millis_ceil),
         }
     }
-}
-
-/// The limit whose figures are told. One that refuses without its store has none to
-/// rely on.
-fn figures<'d, 'a>(decision: &'d Decision<'a>) -> Option<&'d DescribedLimit<'a>> {
-    let limit = decision.limit.as_ref();
-    limit.filter(|_| decision.outcome != Outcome::Unavailable)
 }
 
 /// The word and the sentence for what is not allowed.
@@ -141,7 +134,7 @@ impl Reply {
         };
         Reply {
             status,
-            limit: figures(decision).map(|limit| LimitHeaders {
+            limit: decision.figures().map(|limit| LimitHeaders {
                 limit: limit.limit,
                 remaining: limit.remaining,
                 reset: reset(decision.now, limit.reset_after, style),

@@ -152,7 +152,7 @@ fn five(
     retry: Option<Nanos>,
     unit: fn(Nanos) -> u64,
 ) {
-    let limit = decision.limit.as_ref();
+    let limit = decision.figures();
     reply::array(out, 5);
     reply::integer(out, i64::from(limited));
     reply::integer(out, figure(limit.map(|limit| limit.limit)));
