@@ -199,6 +199,7 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::DescribedLimit;
     use crate::protocol::http::Asked;
     use crate::units::Series;
 
