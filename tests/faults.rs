@@ -424,12 +424,21 @@ fn a_store_that_was_killed_and_syncs_its_file_every_second_ends_exact() {
 
 #[test]
 fn a_store_that_lost_its_last_writes_is_told_them_again() {
+    const APPLIED: [(&str, &str); 1] = [("outcome", "applied")];
     let mut redis = Redis::start_with(&[("appendonly", "yes")]);
     let url = redis.url();
     let scene = Scene::start(&[&url; 3]).calm().fault(|daemons| {
         let file = append_only_file(redis.dir());
         let length = std::fs::metadata(&file).expect("the file is there").len();
-        spend(Duration::from_secs(1));
+        for daemon in daemons.iter() {
+            // More than can be under way at once, so that some are lost that were
+            // acknowledged.
+            let applied = || daemon.metric("tidegate_sync_batches_total", &APPLIED);
+            let enough = applied() + 200.0;
+            while applied() < enough {
+                spend(Duration::from_millis(100));
+            }
+        }
         redis.kill();
         let writer = std::fs::File::options().write(true).open(&file);
         let cut = writer.and_then(|file| file.set_len(length));
