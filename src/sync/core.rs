@@ -192,6 +192,9 @@ impl Core {
             }
             Event::Disconnected(failure) => {
                 self.link = Link::Down;
+                // What was about to be sent is tried again with the rest.
+                self.actions
+                    .retain(|action| !matches!(action, Action::Batch(..) | Action::Hello(..)));
                 self.failed(failure, cells);
                 for call in std::mem::take(&mut self.calls).into_values() {
                     self.retry(call, failure, now);

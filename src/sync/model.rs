@@ -499,3 +499,46 @@ fn the_stores_first_answer_is_reported_and_then_only_news() {
     world.settle();
     assert_eq!(news(&mut world), [Report::StoreUp]);
 }
+
+#[test]
+fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
+    let mut world = World::new(1, 1, window());
+    let secret = KeySecret::public();
+    world.nodes[0].core = Core::new(CoreConfig {
+        boot: Boot::new(1),
+        partitions: Partitions::new(16_384).unwrap(),
+        pace: Pace {
+            min_interval: TICK,
+            ..Pace::default()
+        },
+    });
+    world.give(0, Event::Connected);
+    world.step();
+    // Cells of more hashes than can be under way at once.
+    let hasher = secret.hasher(b"many");
+    for number in 0u16..1_000 {
+        let mut hasher = hasher.clone();
+        hasher.component("key", Some(&number.to_be_bytes()));
+        let (key, now) = (hasher.key(), world.now);
+        let counters = &world.nodes[0].counters;
+        counters.take(&world.limit, &world.limit.quota, key, Cost::new(1), now);
+    }
+    let now = world.clock();
+    let Node { core, counters, .. } = &mut world.nodes[0];
+    core.tick(counters, now);
+    let is_batch = |action: &Action| matches!(action, Action::Batch(..));
+    let mut sent: Vec<Action> = std::iter::from_fn(|| core.next_action()).collect();
+    sent.retain(is_batch);
+    let Action::Batch(first, _) = sent[0] else {
+        unreachable!("only batches were kept")
+    };
+    let gone = Failure::Disconnected;
+    // Its place is taken by the next one in the queue.
+    core.handle(Event::Failed(first, gone), counters, now);
+    core.handle(Event::Disconnected(gone), counters, now);
+    let left: Vec<Action> = std::iter::from_fn(|| core.next_action()).collect();
+    assert!(!left.iter().any(is_batch), "{left:?}");
+    world.give(0, Event::Connected);
+    world.settle();
+    assert_eq!(world.store.total(), 1_000);
+}
