@@ -73,7 +73,14 @@ impl Scene {
         let interval = format!("{}ms", SYNC_INTERVAL.as_millis());
         let daemon = |url: &U| {
             let args = ["--store", url.as_ref(), "--fleet", FLEET];
-            let args = [&args[..], &["--sync-interval", &interval]].concat();
+            // The limits are far away: their costs would wait the longest.
+            let pace = [
+                "--sync-interval",
+                &interval,
+                "--sync-max-interval",
+                &interval,
+            ];
+            let args = [&args[..], &pace].concat();
             Daemon::start(&rules, &args)
         };
         let daemons: Vec<Daemon> = urls.iter().map(daemon).collect();

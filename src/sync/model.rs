@@ -517,9 +517,8 @@ fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
     // Cells of more hashes than can be under way at once.
     let hasher = secret.hasher(b"many");
     for number in 0u16..1_000 {
-        let mut hasher = hasher.clone();
-        hasher.component("key", Some(&number.to_be_bytes()));
-        let (key, now) = (hasher.key(), world.now);
+        let identity = EncodedIdentity::of("key", Some(&number.to_be_bytes()));
+        let (key, now) = (hasher.key(&identity), world.now);
         let counters = &world.nodes[0].counters;
         counters.take(&world.limit, &world.limit.quota, key, Cost::new(1), now);
     }
