@@ -1,9 +1,9 @@
 -- A node says that it is alive, and learns whether it may take part.
 --
 -- KEYS[1]       hash: what the fleet must agree on
--- KEYS[2]       sorted set: boot number of each live node -> time of its last hello in ms
+-- KEYS[2]       sorted set: name and boot number of each live node -> time of its last hello in ms
 -- ARGV[1..2]    this node's number of partitions and check value of its key secret
--- ARGV[3]       its boot number
+-- ARGV[3]       its name and boot number
 -- ARGV[4]       how long it counts as alive without another hello, in ms; 0: it leaves
 -- answer        {partitions, check value, seconds, microseconds, live nodes}
 --

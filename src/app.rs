@@ -10,6 +10,7 @@ mod serve;
 mod store_url;
 mod surroundings;
 mod telemetry;
+mod upkeep;
 mod validate;
 
 pub use cli::run;

@@ -22,7 +22,7 @@ use crate::algorithms::{Outcome, State, Verdict};
 use crate::units::{
     Cost, EncodedIdentity, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
 };
-use cell::{Cell, Signal, Wish};
+use cell::{Cell, Signal};
 
 pub use fleet::{Fleet, StoreHealth};
 pub use slot::{HashId, Slot, Space};
@@ -204,10 +204,7 @@ impl Counters {
 
     /// How soon the cell of `key` wants to be sent; `None` if it has nothing to send.
     pub fn patience(&self, key: Key, now: Timestamp) -> Option<Nanos> {
-        match self.bank(key).get_mut(&key)?.examine(now) {
-            Wish::Nothing => None,
-            Wish::Within(patience) => Some(patience),
-        }
+        self.bank(key).get_mut(&key)?.examine(now)
     }
 
     /// The slots that the cell of `key` has something to send to, or to ask of.

@@ -2,8 +2,8 @@
 //!
 //! [`core`] decides what to send and what the answers mean: events and the time go
 //! in, actions come out, and nothing in it touches a socket, so it can be
-//! simulated. Its unit is the [`lane`]: this node's way into one hash of the store,
-//! one [`batch`] after the other, each applied at most once. [`driver`] is the other
+//! simulated. Its unit is the lane: this node's way into one hash of the store,
+//! one [`batch`] after the other, each applied at most once. [`Sync`] is the other
 //! half: the only user of the Redis client.
 
 pub mod batch;

@@ -1,8 +1,12 @@
 //! The program as people and scripts meet it: what it prints, how it ends.
 
+// Tests fail by panicking, their helpers too.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod kit;
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::process::Output;
 
 use kit::{Place, stderr, stdout};
@@ -332,4 +336,21 @@ fn usage_errors_are_two_and_help_is_zero() {
     for line in ["Exit codes:", "   0  done", "  69  check: no answer"] {
         assert!(help.contains(line), "{help}");
     }
+}
+
+#[test]
+fn a_service_manager_is_told_when_it_serves_and_when_it_ends() {
+    let place = Place::new();
+    let socket = UnixDatagram::bind(place.path("notify")).unwrap();
+    let mut command = place.tidegate(["serve"]);
+    let daemon = kit::Served::start(command.env("NOTIFY_SOCKET", place.path("notify")));
+    let told = || {
+        let mut buffer = [0; 100];
+        let length = socket.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    assert_eq!(told().trim(), "READY=1");
+    daemon.signal("TERM");
+    assert_eq!(told().trim(), "STOPPING=1");
+    assert_eq!(daemon.end().0.code(), Some(0));
 }

@@ -1,6 +1,9 @@
 //! The README is true: its examples run and print what it shows, and its tables
 //! name what there is.
 
+// Tests fail by panicking, their helpers too.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod kit;
 
 use std::fmt::Write as _;
@@ -92,7 +95,7 @@ fn matches_all(pattern: &[&str], printed: &[&str]) -> bool {
 /// A line that serves goes to the background until it is ready.
 fn script(examples: &[Example], place: &Path, redis: &Redis) -> String {
     let temporary = format!("{}/readme-", place.display());
-    let mut script = "set -u\ntrap 'kill $(jobs -p)' EXIT\n".to_owned();
+    let mut script = "set -u\ntrap 'kill $(jobs -p); wait' EXIT\ntrap 'exit 124' TERM\n".to_owned();
     for (number, example) in examples.iter().enumerate() {
         let commands = example
             .commands
@@ -144,10 +147,16 @@ fn every_example_prints_what_is_shown() {
     assert_eq!(examples[0].commands, "cargo run --release -- serve\n");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let status = place
-        .command("bash")
+        // A README that hangs is as wrong as one that fails.
+        .command("timeout")
         .current_dir(root())
         .env("PATH", path)
-        .args(["-c", &script(&examples, place.directory.path(), &redis)])
+        .args([
+            "120",
+            "bash",
+            "-c",
+            &script(&examples, place.directory.path(), &redis),
+        ])
         .status()
         .unwrap();
     let printed = |number: usize| {

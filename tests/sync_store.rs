@@ -34,6 +34,7 @@ struct World {
 fn config(url: &str) -> SyncConfig {
     SyncConfig {
         url: url.to_owned(),
+        node: "node".into(),
         fleet: "test".into(),
         partitions: Partitions::new(16).unwrap(),
         secret: KeySecret::public(),

@@ -8,11 +8,12 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
 use super::banner::Banner;
 use super::config::{self, Config, Fault, LogFormat, Settings};
 use super::exit::Exit;
+use super::upkeep::{Upkeep, needs_store};
 use super::{secrets, surroundings, telemetry};
 use crate::clock::Clock;
 use crate::counters::{Counters, Fleet};
@@ -128,12 +129,14 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
     let counters = Arc::new(Counters::new(settings.max_keys, fleet));
     let observer = Arc::new(Observer::new(&rules));
     announce(&settings, &file, &config::rule_names(&rules), &bound);
+    let needs_store = needs_store(&rules);
     let engine = Arc::new(Engine::new(rules, Arc::clone(&counters), &secret));
     let sync = match &settings.store {
         None => None,
         Some(store) => Some(Sync::spawn(
             &SyncConfig {
                 url: store.expose().to_owned(),
+                node: settings.node.clone(),
                 fleet: settings.fleet.clone(),
                 partitions: settings.partitions,
                 secret,
@@ -143,12 +146,15 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             clock.clone(),
         )?),
     };
-    let upkeep = tokio::spawn(keep_up(
-        Arc::clone(&counters),
-        clock.clone(),
-        metrics.clone(),
-    ));
     let readiness = Readiness::default();
+    let upkeep = Upkeep {
+        counters: Arc::clone(&counters),
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        readiness: readiness.clone(),
+        needs_store,
+    };
+    let upkeep = tokio::spawn(upkeep.run());
     let services = Services {
         engine,
         clock,
@@ -179,8 +185,10 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             Some(sync) => Some(sync.finish(settings.final_sync_timeout).await),
             None => None,
         };
-        let all_sent = synced != Some(Finished::Incomplete);
-        tracing::info!(connections_cut = drained.cut, all_sent, "ended");
+        if synced == Some(Finished::Incomplete) {
+            tracing::warn!("some costs were not sent: the store did not answer in time");
+        }
+        tracing::info!(connections_cut = drained.cut, "ended");
         Ok(Exit::Done)
     };
     let impatience = async {
@@ -229,24 +237,6 @@ fn announce(settings: &Settings, file: &str, rules: &[&str], bound: &Bound) {
         };
         // Where nobody reads it, nobody misses it.
         let _closed = write!(io::stdout(), "{banner}");
-    }
-}
-
-/// How long the sweep takes to look at every cell.
-const SWEEP_ROUND: Duration = Duration::from_secs(10);
-
-/// Forgets cells that nobody needs, and keeps the metrics' memory small.
-async fn keep_up(counters: Arc<Counters>, clock: Clock, metrics: PrometheusHandle) {
-    let turns = counters.sweeps_per_round().max(1);
-    let pause = SWEEP_ROUND / u32::try_from(turns).unwrap_or(u32::MAX);
-    let mut ticker = interval(pause);
-    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        for turn in 0..turns {
-            ticker.tick().await;
-            counters.sweep(turn, clock.now());
-        }
-        metrics.run_upkeep();
     }
 }
 

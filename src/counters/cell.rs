@@ -36,13 +36,6 @@ pub(super) struct Touch {
     pub(super) expired: u64,
 }
 
-/// How soon a cell wants to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    Nothing,
-    Within(Nanos),
-}
-
 impl Cell {
     pub(super) fn new(limit: &Arc<Limit>) -> Cell {
         Cell {
@@ -83,11 +76,8 @@ impl Cell {
         if charged {
             self.body.record(quota, cost, now);
         }
-        let signal = if cost.is_peek() {
-            Signal::Quiet
-        } else {
-            self.signal(outcome.remaining, now)
-        };
+        // A peek asks the store too, if the store has not told of late.
+        let signal = self.signal(outcome.remaining, now);
         Touch {
             outcome,
             stale: self.marks.stale(now),
@@ -143,16 +133,16 @@ impl Cell {
 
     /// How soon the cell wants to be sent; forgets the signals that led here if it
     /// wants nothing.
-    pub(super) fn examine(&mut self, now: Timestamp) -> Wish {
+    pub(super) fn examine(&mut self, now: Timestamp) -> Option<Nanos> {
         let limit = Arc::clone(&self.limit);
         self.turn(&limit, now);
         let remaining = self.body.remaining(&limit.quota, now);
         let situation = self.situation(remaining, now);
         if self.pending() == 0 && (situation.heard || !self.is_queued()) {
             self.marks.set_told(Told::Nothing);
-            return Wish::Nothing;
+            return None;
         }
-        Wish::Within(situation.patience(limit.pace))
+        Some(situation.patience(limit.pace))
     }
 
     /// The slots that the cell has something to send to, or to ask of.

@@ -32,6 +32,8 @@ use crate::units::{KeySecret, Nanos, Pace, Partitions};
 pub struct SyncConfig {
     /// The store's address; it may hold a password.
     pub url: String,
+    /// This node's name, for people who look into the store.
+    pub node: String,
     /// The fleet's name: the prefix of all its keys in the store.
     pub fleet: String,
     /// The parts that the fleet's cells are spread over.
@@ -47,6 +49,7 @@ impl fmt::Debug for SyncConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SyncConfig")
             .field("url", &"***")
+            .field("node", &self.node)
             .field("fleet", &self.fleet)
             .field("partitions", &self.partitions)
             .field("pace", &self.pace)
@@ -104,12 +107,7 @@ impl Sync {
             partitions: config.partitions,
             pace,
         });
-        let wire = Arc::new(Wire::new(
-            &config.fleet,
-            config.partitions,
-            &config.secret,
-            boot,
-        ));
+        let wire = Arc::new(Wire::new(config, boot));
         let (finish, finished) = oneshot::channel();
         let driver = Driver {
             client,
@@ -170,16 +168,14 @@ impl Driver {
             tokio::select! {
                 _ = ticker.tick() => self.core.tick(&self.counters, now(&self.clock)),
                 Some(event) = self.under_way.next() => {
-                    let lost = matches!(event, Event::Failed(_, Failure::Timeout | Failure::Disconnected));
-                    let reload = matches!(event, Event::Failed(_, Failure::NoScript | Failure::ReadOnly));
+                    let broken = match &event {
+                        Event::Failed(_, failure) => pause_before_reconnecting(*failure).zip(Some(*failure)),
+                        _ => None,
+                    };
                     self.core.handle(event, &self.counters, now(&self.clock));
-                    // A stopped server breaks no connection, and one that was demoted
-                    // or has forgotten the scripts keeps answering: connect anew.
-                    if lost || reload {
-                        let failure = if lost { Failure::Timeout } else { Failure::NoScript };
+                    if let Some((pause, failure)) = broken {
                         self.disconnect(failure);
                         backoff = FIRST_BACKOFF;
-                        let pause = if reload { Duration::ZERO } else { jittered(backoff) };
                         attempt = Some(self.connect(pause));
                     }
                 }
@@ -336,6 +332,18 @@ impl Driver {
         self.perform();
         // Whether the store hears it matters little: a silent node is dropped anyway.
         let _ = timeout(EXCHANGE_TIMEOUT, self.under_way.next()).await;
+    }
+}
+
+/// How long to wait before connecting anew after a failed exchange; `None` if the
+/// connection is still good. A stopped server breaks no connection, and one that was
+/// demoted or has forgotten the scripts keeps answering on it.
+fn pause_before_reconnecting(failure: Failure) -> Option<Duration> {
+    match failure {
+        Failure::NoScript => Some(Duration::ZERO),
+        Failure::Timeout | Failure::Disconnected => Some(jittered(FIRST_BACKOFF)),
+        Failure::ReadOnly => Some(jittered(LAST_BACKOFF / 4)),
+        _ => None,
     }
 }
 

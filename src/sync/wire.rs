@@ -3,9 +3,10 @@
 use redis::{Cmd, ErrorKind, RedisError, Script, Value};
 
 use super::batch::{Agreement, Batch, BatchReply, Boot, Hello, HelloReply, Stored, Token};
+use super::driver::SyncConfig;
 use super::error::Failure;
 use crate::counters::{HashId, Slot, Space};
-use crate::units::{KeySecret, Nanos, Partition, Partitions, Timestamp};
+use crate::units::{Nanos, Partition, Partitions, Timestamp};
 
 /// How long a node counts as alive without saying so again.
 const ALIVE: Nanos = Nanos::from_secs(5);
@@ -13,9 +14,10 @@ const ALIVE: Nanos = Nanos::from_secs(5);
 /// The scripts, and the names of the keys that they work on.
 pub(super) struct Wire {
     fleet: String,
+    /// This node's name and boot number.
+    node: String,
     partitions: Partitions,
     check_value: String,
-    boot: Boot,
     window: Script,
     bucket: Script,
     hello: Script,
@@ -26,17 +28,18 @@ const BUCKET: &str = include_str!("../../lua/sync_bucket.lua");
 const HELLO: &str = include_str!("../../lua/sync_hello.lua");
 
 impl Wire {
-    pub(super) fn new(fleet: &str, partitions: Partitions, secret: &KeySecret, boot: Boot) -> Wire {
-        let check_value = secret
+    pub(super) fn new(config: &SyncConfig, boot: Boot) -> Wire {
+        let check_value = config
+            .secret
             .check_value()
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
         Wire {
-            fleet: fleet.to_owned(),
-            partitions,
+            fleet: config.fleet.clone(),
+            node: format!("{}:{boot}", config.node),
+            partitions: config.partitions,
             check_value,
-            boot,
             window: Script::new(WINDOW),
             bucket: Script::new(BUCKET),
             hello: Script::new(HELLO),
@@ -101,7 +104,7 @@ impl Wire {
         command.arg(format!("{}:{{fleet}}:agreed", self.fleet));
         command.arg(format!("{}:{{fleet}}:nodes", self.fleet));
         command.arg(self.partitions.get()).arg(&self.check_value);
-        command.arg(self.boot.to_string()).arg(alive);
+        command.arg(&self.node).arg(alive);
         command
     }
 
