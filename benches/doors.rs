@@ -8,9 +8,11 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::io::{self, Read, Write};
+use std::num::ParseIntError;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,7 +41,7 @@ fn main() -> io::Result<()> {
             let load = Load {
                 connections: number(connections)?,
                 depth: number(depth)?,
-                end: number(end)? as u8,
+                end: number(end)?,
                 ends: number(ends)?,
                 request: request.to_owned(),
             };
@@ -526,6 +528,6 @@ fn echo_tokio(socket: &str, echo: Echo) -> io::Result<()> {
     })
 }
 
-fn number(text: &str) -> io::Result<usize> {
+fn number<T: FromStr<Err = ParseIntError>>(text: &str) -> io::Result<T> {
     text.parse().map_err(io::Error::other)
 }
