@@ -187,6 +187,11 @@ impl Parser {
     /// The number of the line at `at` (kind, digits, line end), which it steps over.
     fn length_line(&mut self, input: &[u8], error: FrameError) -> Result<Option<i64>, FrameError> {
         let line = input.get(self.at + 1..).unwrap_or_default();
+        // Most lengths have one digit.
+        if let [digit @ b'0'..=b'9', b'\r', b'\n', ..] = line {
+            self.at += 4;
+            return Ok(Some(i64::from(digit - b'0')));
+        }
         let (negative, digits) = match line {
             [b'-', digits @ ..] => (true, digits),
             digits => (false, digits),
