@@ -185,10 +185,8 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             Some(sync) => Some(sync.finish(settings.final_sync_timeout).await),
             None => None,
         };
-        if synced == Some(Finished::Incomplete) {
-            tracing::warn!("some costs were not sent: the store did not answer in time");
-        }
-        tracing::info!(connections_cut = drained.cut, "ended");
+        let all_sent = synced != Some(Finished::Incomplete);
+        tracing::info!(connections_cut = drained.cut, all_sent, "ended");
         Ok(Exit::Done)
     };
     let impatience = async {
