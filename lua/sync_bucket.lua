@@ -52,7 +52,8 @@ for i = 2, n do
       end
     end
   end
-  out[i + 2] = math.min(math.ceil(debt), 9007199254740992)
+  -- The largest number below 2^63 that a double can hold.
+  out[i + 2] = math.min(math.ceil(debt), 9223372036854774784)
 end
 if fits then
   call('HSET', KEYS[1], unpack(write))

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam::queue::ArrayQueue;
 use dashmap::DashMap;
+use dashmap::mapref::one::RefMut;
 
 use crate::algorithms::{Outcome, State, Verdict};
 use crate::units::{
@@ -55,6 +56,8 @@ pub struct Taken {
     pub outcome: Outcome,
     /// How long ago the store last told about the cell; `None` if it never has.
     pub stale: Option<Nanos>,
+    /// The moment that the cost counts for: what [`Counters::give_back`] wants to know.
+    pub at: Timestamp,
 }
 
 /// The cells are spread over so many maps by a remainder of their key, three
@@ -85,7 +88,6 @@ pub struct Counters {
     fleet: Fleet,
     overflow: DashMap<LimitId, Arc<Limit>>,
     overflowed: AtomicU64,
-    expired: AtomicU64,
     evicted: AtomicU64,
 }
 
@@ -103,7 +105,6 @@ impl Counters {
             fleet,
             overflow: DashMap::new(),
             overflowed: AtomicU64::new(0),
-            expired: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
         }
     }
@@ -135,21 +136,15 @@ impl Counters {
             return Taken {
                 outcome,
                 stale: None,
+                at: now,
             };
         }
         if self.cells.load(Ordering::Relaxed) >= self.max_cells {
             return self.take_overflow(limit, quota, cost, now);
         }
-        let mut created = false;
-        let mut cell = self.bank(key).entry(key).or_insert_with(|| {
-            created = true;
-            Box::new(Cell::new(limit))
-        });
-        let touch = cell.take(limit, quota, cost, now, &self.fleet);
-        drop(cell);
-        if created {
-            self.cells.fetch_add(1, Ordering::Relaxed);
-        }
+        let touch = self
+            .at_or_new(key, limit)
+            .take(limit, quota, cost, now, &self.fleet);
         self.settle(key, touch)
     }
 
@@ -164,19 +159,20 @@ impl Counters {
     ) -> Taken {
         match self.bank(key).get_mut(&key) {
             Some(mut cell) => {
-                let touch = cell.probe(limit, quota, cost, now);
+                let touch = cell.probe(limit, quota, cost, now, &self.fleet);
                 drop(cell);
                 self.settle(key, touch)
             }
             None => Taken {
                 outcome: State::fresh(quota).take(quota, cost, now),
                 stale: None,
+                at: now,
             },
         }
     }
 
-    /// Undoes a take of `cost` that was admitted at `taken_at`, in the window it was
-    /// admitted in or nowhere.
+    /// Undoes a take of `cost` that was admitted at `taken_at` ([`Taken::at`]), in the
+    /// window it was admitted in or nowhere.
     pub fn give_back(&self, key: Key, cost: Cost, taken_at: Timestamp, now: Timestamp) {
         let signal = match self.bank(key).get_mut(&key) {
             Some(mut cell) => cell.give_back(cost, taken_at, now, &self.fleet),
@@ -210,7 +206,7 @@ impl Counters {
     pub fn slots(&self, key: Key, now: Timestamp) -> Vec<Slot> {
         self.bank(key)
             .get_mut(&key)
-            .map_or_else(Vec::new, |mut cell| cell.slots(now))
+            .map_or_else(Vec::new, |mut cell| cell.slots(now, &self.fleet))
     }
 
     /// Puts what the cell of `key` has pending for `slot` into a delta (zero if it
@@ -228,7 +224,7 @@ impl Counters {
     /// Tells the cell of `key` what the store answered to its delta for `slot`.
     pub fn absorb(&self, key: Key, slot: Slot, answer: Answer, now: Timestamp) {
         if let Some(mut cell) = self.bank(key).get_mut(&key) {
-            cell.absorb(slot, answer, now);
+            cell.absorb(slot, answer, now, &self.fleet);
         }
     }
 
@@ -236,22 +232,21 @@ impl Counters {
     /// which the store has lost, and answers the cells concerned.
     pub fn rewind(&self, id: HashId, partitions: Partitions, now: Timestamp) -> Vec<Key> {
         let mut keys = Vec::new();
-        // With as many partitions as remainders, all cells of one lie in one bank.
-        let bank = usize::from(id.partition.get()) / REMAINDERS_PER_BANK;
-        let aligned = usize::from(partitions.get()) == REMAINDERS;
-        for (_, bank) in self
-            .banks
-            .iter()
-            .enumerate()
-            .filter(|(n, _)| !aligned || *n == bank)
-        {
-            let keyed = bank.iter().map(|entry| *entry.key());
-            keys.extend(keyed.filter(|key| key.partition(partitions) == id.partition));
+        // Partition and bank are remainders of the same number: most banks can hold no
+        // cell of this partition.
+        let common = REMAINDERS.min(1 << partitions.get().trailing_zeros());
+        let wanted = usize::from(id.partition.get()) % common;
+        for (number, bank) in self.banks.iter().enumerate() {
+            let first = number * REMAINDERS_PER_BANK;
+            if (first..first + REMAINDERS_PER_BANK).any(|rest| rest % common == wanted) {
+                let keyed = bank.iter().map(|entry| *entry.key());
+                keys.extend(keyed.filter(|key| key.partition(partitions) == id.partition));
+            }
         }
         keys.retain(|key| {
             self.bank(*key)
                 .get_mut(key)
-                .is_some_and(|mut cell| cell.rewind(id.slot, now))
+                .is_some_and(|mut cell| cell.rewind(id.slot, now, &self.fleet))
         });
         keys
     }
@@ -266,13 +261,13 @@ impl Counters {
     /// All cells that have something to send, for when the dirty queue was too small,
     /// and for the end.
     pub fn queued(&self) -> Vec<Key> {
-        let queued = |bank: &Bank| -> Vec<Key> {
-            bank.iter()
-                .filter(|cell| cell.is_queued())
-                .map(|cell| *cell.key())
-                .collect()
+        let all = |bank: &Bank| -> Vec<Key> { bank.iter().map(|entry| *entry.key()).collect() };
+        let queued = |key: &Key| {
+            self.bank(*key)
+                .get(key)
+                .is_some_and(|cell| cell.is_queued())
         };
-        self.banks.iter().flat_map(queued).collect()
+        self.banks.iter().flat_map(all).filter(queued).collect()
     }
 
     /// Forgets the cells of one bank that equal a cell never seen, and answers how
@@ -286,7 +281,7 @@ impl Counters {
         let forgotten = keys
             .iter()
             .filter(|key| {
-                bank.remove_if_mut(key, |_, cell| cell.is_forgettable(now))
+                bank.remove_if_mut(key, |_, cell| cell.is_forgettable(now, &self.fleet))
                     .is_some()
             })
             .count();
@@ -309,7 +304,7 @@ impl Counters {
     pub fn totals(&self) -> Totals {
         Totals {
             overflowed: self.overflowed.load(Ordering::Relaxed),
-            expired: self.expired.load(Ordering::Relaxed),
+            expired: self.fleet.expired(),
             evicted: self.evicted.load(Ordering::Relaxed),
         }
     }
@@ -319,13 +314,11 @@ impl Counters {
     }
 
     fn settle(&self, key: Key, touch: cell::Touch) -> Taken {
-        if touch.expired > 0 {
-            self.expired.fetch_add(touch.expired, Ordering::Relaxed);
-        }
         self.tell(key, touch.signal);
         Taken {
             outcome: touch.outcome,
             stale: touch.stale,
+            at: touch.at,
         }
     }
 
@@ -346,28 +339,37 @@ impl Counters {
         now: Timestamp,
     ) -> Taken {
         self.overflowed.fetch_add(1, Ordering::Relaxed);
-        let shared = match self.overflow.get(&limit.id) {
-            Some(shared) if shared.quota == quota.generous(OVERFLOW_FACTOR) => Arc::clone(&shared),
-            _ => {
-                let mut shared = Limit::clone(limit);
-                shared.quota = quota.generous(OVERFLOW_FACTOR);
-                shared.consistency = crate::units::Consistency::Local;
-                let shared = Arc::new(shared);
-                self.overflow.insert(limit.id.clone(), Arc::clone(&shared));
-                shared
-            }
-        };
+        let wanted = quota.generous(OVERFLOW_FACTOR);
+        let known = self
+            .overflow
+            .get(&limit.id)
+            .filter(|shared| shared.quota == wanted);
+        // The guard must be gone before the map is written to.
+        let known = known.map(|shared| Arc::clone(&shared));
+        let shared = known.unwrap_or_else(|| {
+            let mut shared = Limit::clone(limit);
+            shared.quota = wanted;
+            shared.consistency = crate::units::Consistency::Local;
+            let shared = Arc::new(shared);
+            self.overflow.insert(limit.id.clone(), Arc::clone(&shared));
+            shared
+        });
         let key = shared
             .hasher
             .key(&EncodedIdentity::of("shared overflow", None));
-        // One cell for each limit, beside the table's own.
-        let mut cell = self
-            .bank(key)
-            .entry(key)
-            .or_insert_with(|| Box::new(Cell::new(&shared)));
-        let touch = cell.take(&shared, &shared.quota, cost, now, &self.fleet);
-        drop(cell);
+        // One cell for each limit, whether or not there is room for it.
+        let touch = self
+            .at_or_new(key, &shared)
+            .take(&shared, &wanted, cost, now, &self.fleet);
         self.settle(key, touch)
+    }
+
+    /// The cell of `key`, made if there is none.
+    fn at_or_new(&self, key: Key, limit: &Arc<Limit>) -> RefMut<'_, Key, Box<Cell>> {
+        self.bank(key).entry(key).or_insert_with(|| {
+            self.cells.fetch_add(1, Ordering::Relaxed);
+            Box::new(Cell::new(limit))
+        })
     }
 }
 

@@ -8,11 +8,14 @@ mod request;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use smallvec::SmallVec;
 
 use crate::algorithms::Verdict;
 use crate::counters::{Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Quota, StoreLoss, Timestamp};
+use crate::units::{
+    Consistency, Cost, Key, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp,
+};
 use per_call::PerCall;
 
 pub use decision::{Decision, Described as DescribedLimit, Outcome};
@@ -35,6 +38,12 @@ impl Engine {
             counters,
             per_call: PerCall::new(secret),
         }
+    }
+
+    /// The same engine, with the pace of the limits whose quota comes with each call.
+    pub fn paced(mut self, pace: Pace) -> Engine {
+        self.per_call = self.per_call.paced(pace);
+        self
     }
 
     /// The cells that this engine counts in.
@@ -99,19 +108,26 @@ impl Snapshot<'_> {
         let mut chosen: Option<(usize, Judged)> = None;
         let mut delay = Nanos::ZERO;
         let mut refused = false;
+        let mut taken: SmallVec<[(Key, Timestamp); 4]> = SmallVec::new();
         for (index, one) in applied.iter().enumerate() {
-            // After a refusal the rest is only asked, to find the longest wait.
-            let judged = if refused {
+            // After a refusal the rest is only asked, to find the longest wait, unless
+            // it counts refusals too.
+            let judged = if refused && !one.limit.count_denied {
                 self.probe(one, cost, now)
             } else {
                 self.take(one, cost, now)
             };
+            if let Some(at) = judged.taken_at {
+                taken.push((one.key, at));
+            }
             if !judged.outcome.is_allowed() && !refused {
                 refused = true;
-                for earlier in &applied[..index] {
-                    self.give_back(earlier, cost, now);
-                }
                 chosen = None;
+            }
+            if refused {
+                for (key, at) in taken.drain(..) {
+                    self.engine.counters.give_back(key, cost, at, now);
+                }
             }
             if let Outcome::Allowed { delay: this } = judged.outcome {
                 delay = delay.max(this);
@@ -149,9 +165,14 @@ impl Snapshot<'_> {
     }
 
     fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
-        self.ask(applied, cost, |counters, quota| {
-            counters.take(applied.limit, quota, applied.key, cost, now)
-        })
+        let mut taken_at = None;
+        let judged = self.ask(applied, cost, |counters, quota| {
+            let taken = counters.take(applied.limit, quota, applied.key, cost, now);
+            let admitted = matches!(taken.outcome.verdict, Verdict::Admitted { .. });
+            taken_at = (admitted && !cost.is_peek()).then_some(taken.at);
+            taken
+        });
+        Judged { taken_at, ..judged }
     }
 
     fn probe(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
@@ -160,18 +181,12 @@ impl Snapshot<'_> {
         })
     }
 
-    fn give_back(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) {
-        if !cost.is_peek() {
-            self.engine.counters.give_back(applied.key, cost, now, now);
-        }
-    }
-
     /// Asks the cell under the quota that the store's health leaves it.
     fn ask(
         &self,
         applied: &Applied<'_>,
         cost: Cost,
-        ask: impl Fn(&Counters, &Quota) -> Taken,
+        ask: impl FnOnce(&Counters, &Quota) -> Taken,
     ) -> Judged {
         let counters = &self.engine.counters;
         let limit = applied.limit;
@@ -195,7 +210,7 @@ impl Snapshot<'_> {
                 }
             }
             StoreLoss::Open => {
-                // Counted, so that the fleet hears of it when the store is back.
+                // What the limit would admit is counted; what goes beyond is not.
                 let judged = Judged::new(ask(counters, quota));
                 Judged {
                     outcome: Outcome::Bypassed,
@@ -214,6 +229,8 @@ struct Judged {
     remaining: u64,
     reset_after: Nanos,
     stale: Option<Nanos>,
+    /// The moment that the cost was taken for, if it was.
+    taken_at: Option<Timestamp>,
 }
 
 impl Judged {
@@ -222,6 +239,7 @@ impl Judged {
         remaining: 0,
         reset_after: Nanos::ZERO,
         stale: None,
+        taken_at: None,
     };
 
     fn new(taken: Taken) -> Judged {
@@ -237,6 +255,7 @@ impl Judged {
             remaining,
             reset_after,
             stale: taken.stale,
+            taken_at: None,
         }
     }
 

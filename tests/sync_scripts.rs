@@ -249,26 +249,40 @@ fn a_record_from_far_ahead_starts_afresh() {
 fn the_first_node_says_what_the_fleet_agrees_on() {
     let redis = Redis::start();
     let mut c = redis.connect();
-    let mut hello = |partitions: &str, node: &str, alive: &str| {
+    let mut hello = |partitions: &str, node: &str, word: &str| {
         let mut command = redis::cmd("EVAL");
         command
             .arg(HELLO)
             .arg(2)
             .arg("f:{fleet}:agreed")
             .arg("f:{fleet}:nodes");
-        command.arg(partitions).arg("c0ffee").arg(node).arg(alive);
+        command
+            .arg(partitions)
+            .arg("c0ffee")
+            .arg(node)
+            .arg(5_000)
+            .arg(word);
         let (agreed, _, _, _, nodes): (String, String, u64, u64, i64) =
             command.query(&mut c).unwrap();
         (agreed, nodes)
     };
-    assert_eq!(hello("256", "a:1", "5000"), ("256".to_owned(), 1));
-    assert_eq!(hello("256", "b:2", "5000"), ("256".to_owned(), 2));
+    let agreed = |partitions: &str, nodes| (partitions.to_owned(), nodes);
     assert_eq!(
-        hello("128", "c:3", "5000"),
-        ("256".to_owned(), 2),
+        hello("256", "x:9", "leaving"),
+        agreed("256", 0),
+        "it sets nothing"
+    );
+    assert_eq!(hello("128", "a:1", "alive"), agreed("128", 1));
+    assert_eq!(hello("128", "b:2", "alive"), agreed("128", 2));
+    assert_eq!(
+        hello("256", "c:3", "alive"),
+        agreed("128", 2),
         "not counted"
     );
-    assert_eq!(hello("256", "a:1", "0"), ("256".to_owned(), 1), "it left");
+    assert_eq!(hello("128", "a:1", "leaving"), agreed("128", 1));
+    assert_eq!(hello("128", "b:2", "leaving"), agreed("128", 0));
+    // Nobody is left to disagree with.
+    assert_eq!(hello("256", "c:3", "alive"), agreed("256", 1));
     assert!(
         redis
             .cli(&["PTTL", "f:{fleet}:nodes"])

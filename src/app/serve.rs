@@ -130,7 +130,8 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
     let observer = Arc::new(Observer::new(&rules));
     announce(&settings, &file, &config::rule_names(&rules), &bound);
     let needs_store = needs_store(&rules);
-    let engine = Arc::new(Engine::new(rules, Arc::clone(&counters), &secret));
+    let engine = Engine::new(rules, Arc::clone(&counters), &secret).paced(settings.pace);
+    let engine = Arc::new(engine);
     let sync = match &settings.store {
         None => None,
         Some(store) => Some(Sync::spawn(

@@ -85,7 +85,6 @@ impl Body {
     ) {
         match self {
             Body::Window { state, ledger } => {
-                let taken_at = state.moment(quota, taken_at);
                 state.give_back(quota, cost, taken_at);
                 let taken_in = taken_at.window(quota.period());
                 if taken_in == state.id() {
@@ -102,11 +101,20 @@ impl Body {
                     .minus(BucketState::cost_as_time(quota, cost));
             }
             Body::Log(log) => {
-                log.state.give_back(cost, log.state.moment(quota, taken_at));
+                log.state.give_back(cost, taken_at);
                 log.account(Space::of(quota).window(taken_at))
                     .account
                     .give_back(cost);
             }
+        }
+    }
+
+    /// The moment that a cost taken at `now` counts for.
+    pub(super) fn moment(&self, quota: &Quota, now: Timestamp) -> Timestamp {
+        match self {
+            Body::Window { state, .. } => state.moment(quota, now),
+            Body::Bucket { state, .. } => state.moment(quota, now),
+            Body::Log(log) => log.state.moment(quota, now),
         }
     }
 
@@ -191,25 +199,36 @@ impl Log {
         &mut self.accounts[at]
     }
 
-    /// Drops the accounts of parts that have left the window.
+    /// Drops the accounts of parts that have left the window and have nothing to send,
+    /// or nobody to send it to. Answers the cost that was given up.
     pub(super) fn turn(&mut self, space: Space, now: Timestamp) -> u64 {
         let mut expired: u64 = 0;
         self.accounts.retain(|account| {
-            let matters = Slot {
+            let slot = Slot {
                 space,
                 window: account.window,
+            };
+            let pending = account.account.pending();
+            if slot.matters(now) {
+                return slot.is_read(now) || pending != 0;
             }
-            .matters(now);
-            if !matters {
-                expired = expired.saturating_add(account.account.pending().unsigned_abs());
-            }
-            matters
+            expired = expired.saturating_add(pending.unsigned_abs());
+            false
         });
         expired
     }
 }
 
 impl BucketLedger {
+    /// Goes over to another quota: what is pending keeps the time it takes to drain.
+    pub(super) fn reprice(&mut self, old: &Quota, new: &Quota) {
+        let pending = u64::try_from(self.account.pending()).unwrap_or(0);
+        if pending > 0 && !old.is_ban() && !new.is_ban() {
+            let time = BucketState::cost_as_time(old, Cost::new(pending));
+            self.account.set_pending(time_as_cost(new, time));
+        }
+    }
+
     /// Drains this node's own part of the debt. Called before the state moves from
     /// `at` to `now`.
     pub(super) fn age(&mut self, at: Timestamp, now: Timestamp) {
@@ -217,9 +236,8 @@ impl BucketLedger {
     }
 }
 
-/// The tokens that drain in `time`, rounded down.
+/// The tokens that drain in `time`, rounded up.
 pub(super) fn time_as_cost(quota: &Quota, time: Nanos) -> u64 {
-    let tokens =
-        u128::from(time.get()) * u128::from(quota.amount()) / u128::from(quota.period().get());
-    u64::try_from(tokens).unwrap_or(u64::MAX)
+    let tokens = u128::from(time.get()) * u128::from(quota.amount());
+    u64::try_from(tokens.div_ceil(u128::from(quota.period().get()))).unwrap_or(u64::MAX)
 }

@@ -32,8 +32,8 @@ pub(super) struct Touch {
     pub(super) outcome: Outcome,
     pub(super) stale: Option<Nanos>,
     pub(super) signal: Signal,
-    /// Costs that were given up, because nobody reads their window any more.
-    pub(super) expired: u64,
+    /// The moment that the cost counts for.
+    pub(super) at: Timestamp,
 }
 
 impl Cell {
@@ -54,7 +54,7 @@ impl Cell {
         now: Timestamp,
         fleet: &Fleet,
     ) -> Touch {
-        let expired = self.turn(limit, now);
+        self.turn(limit, now, fleet);
         let outcome = self.body.take(quota, cost, now);
         let charged = match outcome.verdict {
             _ if cost.is_peek() => false,
@@ -74,7 +74,7 @@ impl Cell {
             outcome,
             stale: self.marks.stale(now),
             signal,
-            expired,
+            at: self.body.moment(quota, now),
         }
     }
 
@@ -85,8 +85,9 @@ impl Cell {
         quota: &Quota,
         cost: Cost,
         now: Timestamp,
+        fleet: &Fleet,
     ) -> Touch {
-        let expired = self.turn(limit, now);
+        self.turn(limit, now, fleet);
         let outcome = match &mut self.body {
             _ if quota.is_ban() => Outcome::BANNED,
             Body::Window { state, .. } => { *state }.take(quota, cost, now),
@@ -105,7 +106,7 @@ impl Cell {
             outcome,
             stale: self.marks.stale(now),
             signal: Signal::Quiet,
-            expired,
+            at: now,
         }
     }
 
@@ -123,9 +124,9 @@ impl Cell {
 
     /// Whether the cell could be forgotten without anybody noticing: it equals a
     /// cell never seen, and nothing in it waits to be sent.
-    pub(super) fn is_forgettable(&mut self, now: Timestamp) -> bool {
+    pub(super) fn is_forgettable(&mut self, now: Timestamp, fleet: &Fleet) -> bool {
         let limit = Arc::clone(&self.limit);
-        self.turn(&limit, now);
+        self.turn(&limit, now, fleet);
         !self.is_queued() && self.pending() == 0 && self.body.is_fresh(&self.limit.quota, now)
     }
 
@@ -133,7 +134,7 @@ impl Cell {
     /// wants nothing.
     pub(super) fn examine(&mut self, now: Timestamp, fleet: &Fleet) -> Option<Nanos> {
         let limit = Arc::clone(&self.limit);
-        self.turn(&limit, now);
+        self.turn(&limit, now, fleet);
         let remaining = self.body.remaining(&limit.quota, now);
         let situation = self.situation(remaining, now, fleet);
         if self.pending() == 0 && (situation.heard || !self.is_queued()) {
@@ -155,9 +156,9 @@ impl Cell {
     }
 
     /// The slots that the cell has something to send to, or to ask of.
-    pub(super) fn slots(&mut self, now: Timestamp) -> Vec<Slot> {
+    pub(super) fn slots(&mut self, now: Timestamp, fleet: &Fleet) -> Vec<Slot> {
         let limit = Arc::clone(&self.limit);
-        self.turn(&limit, now);
+        self.turn(&limit, now, fleet);
         let space = Space::of(&limit.quota);
         let unheard = !self.is_heard(now);
         let mut slots = Vec::with_capacity(2);
@@ -234,12 +235,12 @@ impl Cell {
     }
 
     /// Learns what the fleet has used, as the store answered to a delta for `slot`.
-    pub(super) fn absorb(&mut self, slot: Slot, answer: Answer, now: Timestamp) {
+    pub(super) fn absorb(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
         let limit = Arc::clone(&self.limit);
         if Space::of(&limit.quota) != slot.space {
             return;
         }
-        self.turn(&limit, now);
+        self.turn(&limit, now, fleet);
         let current = match &mut self.body {
             Body::Window { state, ledger } => {
                 let current = slot.window == state.id();
@@ -271,21 +272,23 @@ impl Cell {
             }
         };
         if current {
-            self.marks.set_heard(self.marks.heard().max(answer.at));
+            self.marks.set_heard(answer.at);
         }
     }
 
     /// Makes pending again what this node has contributed to `slot`, whose hash was
     /// lost. Answers whether there is anything to send.
-    pub(super) fn rewind(&mut self, slot: Slot, now: Timestamp) -> bool {
+    pub(super) fn rewind(&mut self, slot: Slot, now: Timestamp, fleet: &Fleet) -> bool {
         let limit = Arc::clone(&self.limit);
         if Space::of(&limit.quota) != slot.space {
             return false;
         }
-        self.turn(&limit, now);
+        self.turn(&limit, now, fleet);
         match &mut self.body {
             Body::Bucket { ledger, .. } => {
-                if slot.window != slot.space.window(now) {
+                // A loss just before the slice turned is noticed just after.
+                let current = slot.space.window(now);
+                if slot.window != current && slot.window.next() != current {
                     return false;
                 }
                 let tokens = time_as_cost(&limit.quota, ledger.own_debt);
@@ -320,12 +323,12 @@ impl Cell {
     }
 
     /// Brings the cell to `limit` (a reload may have changed it) and to `now`.
-    /// Answers the costs that were given up.
-    fn turn(&mut self, limit: &Arc<Limit>, now: Timestamp) -> u64 {
+    /// Costs that nobody can read any more are given up, and counted.
+    fn turn(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
         if !Arc::ptr_eq(&self.limit, limit) {
-            self.adopt(limit, now);
+            self.adopt(limit, now, fleet);
         }
-        match &mut self.body {
+        let expired = match &mut self.body {
             Body::Window { state, ledger } => {
                 let before = state.id();
                 state.roll(&self.limit.quota, now);
@@ -337,21 +340,29 @@ impl Cell {
                 0
             }
             Body::Log(log) => log.turn(Space::of(&self.limit.quota), now),
-        }
+        };
+        fleet.add_expired(expired);
     }
 
     #[cold]
-    fn adopt(&mut self, limit: &Arc<Limit>, now: Timestamp) {
+    fn adopt(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
         let (old, new) = (self.limit.quota, limit.quota);
         let same_kind = old.algorithm() == new.algorithm() && old.period() == new.period();
         if old != new {
             match &mut self.body {
                 // Without a rule the quota comes with each call, and the time to
                 // drain stays; with one, what was used stays.
-                Body::Bucket { state, .. } if limit.is_per_call() => state.reprice(&old, &new, now),
-                Body::Bucket { state, .. } if same_kind => state.requote(&old, &new, now),
+                Body::Bucket { state, ledger } if limit.is_per_call() || same_kind => {
+                    if limit.is_per_call() {
+                        state.reprice(&old, &new, now);
+                    } else {
+                        state.requote(&old, &new, now);
+                    }
+                    ledger.reprice(&old, &new);
+                }
                 Body::Window { .. } | Body::Log(_) if same_kind => {}
                 body => {
+                    fleet.add_expired(body.pending());
                     *body = Body::fresh(&new);
                     self.marks.set_heard(Timestamp::EPOCH);
                 }

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// What this node knows of the store and of the nodes that share it: written by the
 /// sync, read by every decision.
@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 pub struct Fleet {
     health: AtomicU8,
     nodes: AtomicU32,
+    /// Cost that was never sent, because nobody reads its window any more.
+    expired: AtomicU64,
 }
 
 /// Whether the store can be reached.
@@ -25,6 +27,7 @@ impl Fleet {
         Fleet {
             health: AtomicU8::new(0),
             nodes: AtomicU32::new(1),
+            expired: AtomicU64::new(0),
         }
     }
 
@@ -33,6 +36,7 @@ impl Fleet {
         Fleet {
             health: AtomicU8::new(1),
             nodes: AtomicU32::new(1),
+            expired: AtomicU64::new(0),
         }
     }
 
@@ -56,6 +60,16 @@ impl Fleet {
             let value = if health == StoreHealth::Up { 1 } else { 2 };
             self.health.store(value, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn add_expired(&self, cost: u64) {
+        if cost > 0 {
+            self.expired.fetch_add(cost, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn expired(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
     }
 
     /// How many nodes are alive, this one among them.

@@ -48,6 +48,11 @@ impl Account {
         self.sent = self.own.saturating_sub(part);
     }
 
+    /// Another quota counts what is pending in other units.
+    pub(super) fn set_pending(&mut self, pending: u64) {
+        self.own = self.sent.saturating_add(pending);
+    }
+
     /// Takes note that `delta`, pending again after a rewind, did arrive.
     pub(super) fn credit(&mut self, delta: i64) {
         self.sent = self.sent.saturating_add_signed(delta);

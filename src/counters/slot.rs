@@ -114,6 +114,20 @@ impl Slot {
         now < self.window.start(self.space.length()).after(life)
     }
 
+    /// Whether any decision can still read the slot's counts.
+    pub fn is_read(self, now: Timestamp) -> bool {
+        let length = self.space.length();
+        now < self
+            .window
+            .start(length)
+            .after(length.times(1 + self.space.kept()))
+    }
+
+    /// How long the slot's counts are read.
+    pub const fn reach(self) -> Nanos {
+        self.space.length().times(self.space.kept())
+    }
+
     /// The slot after this one.
     pub const fn next(self) -> Slot {
         Slot {

@@ -87,11 +87,66 @@ fn a_full_table_answers_newcomers_from_one_generous_shared_cell() {
         20,
         "ten times the limit for all newcomers together"
     );
-    assert_eq!(counters.cells(), 3);
+    assert_eq!(counters.cells(), 4, "the shared one is a cell too");
     assert_eq!(counters.totals().overflowed, 100);
     // Those who were there before keep their own count.
     assert_eq!(take(&counters, &limit, 0, 1, START).outcome.remaining, 0);
     assert!(!admitted(take(&counters, &limit, 0, 1, START)));
+}
+
+#[test]
+fn a_full_table_serves_quotas_that_change_from_call_to_call() {
+    let counters = Counters::new(1, Fleet::alone());
+    let limits = [5, 7].map(|amount| limit(Algorithm::TokenBucket, amount, MINUTE));
+    take(&counters, &limits[0], 0, 1, START);
+    for turn in 0..10 {
+        assert!(
+            admitted(take(&counters, &limits[turn % 2], 1, 1, START)),
+            "turn {turn}"
+        );
+    }
+}
+
+#[test]
+fn a_table_that_was_full_has_room_again_when_all_is_forgotten() {
+    let counters = Counters::new(2, Fleet::alone());
+    let limit = limit(Algorithm::FixedWindow, 2, MINUTE);
+    for identity in 0..50 {
+        take(&counters, &limit, identity, 1, START);
+    }
+    let later = START.after(Nanos::from_secs(180));
+    let sweep = (0..counters.sweeps_per_round()).map(|turn| counters.sweep(turn, later));
+    assert_eq!(sweep.sum::<usize>(), 3);
+    assert_eq!(counters.cells(), 0);
+    assert_eq!(take(&counters, &limit, 7, 1, later).outcome.remaining, 1);
+}
+
+#[test]
+fn what_is_pending_keeps_its_time_when_the_quota_of_the_call_changes() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let quota = |burst, count, secs| {
+        Quota::new(
+            Algorithm::TokenBucket,
+            count,
+            Nanos::from_secs(secs),
+            Some(burst),
+        )
+        .unwrap()
+    };
+    let per_call = |quota| {
+        let id = LimitId::of_space("throttle");
+        Arc::new(Limit::new(id, "", "throttle", quota, &KeySecret::public()))
+    };
+    take(&counters, &per_call(quota(1, 1, 60)), 1, 1, START);
+    let quick = per_call(quota(65_000, 1_000, 1));
+    take(&counters, &quick, 1, 1, START);
+    let key = key(&quick, 1);
+    let slot = counters.slots(key, START)[0];
+    let delta = counters.freeze(key, slot, &mut Vec::new()).unwrap();
+    assert_eq!(
+        delta.cost, 60_001_000_000,
+        "60 s of the first and 1 ms of the second"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 
-use crate::units::{EncodedIdentity, Key, KeySecret, Limit, LimitId, Quota};
+use crate::units::{EncodedIdentity, Key, KeySecret, Limit, LimitId, Pace, Quota};
 
 /// Makes limits of the quotas that come with each call, so that their cells look
 /// like all others. All of them are one counter space: the state belongs to the key.
@@ -31,6 +31,18 @@ impl PerCall {
             Quota::BAN,
             secret,
         );
+        PerCall {
+            recent: ArcSwap::from_pointee(limit),
+            known: DashMap::new(),
+        }
+    }
+
+    /// The same, with another pace.
+    pub(super) fn paced(self, pace: Pace) -> PerCall {
+        let limit = Limit {
+            pace,
+            ..Limit::clone(&self.recent.load())
+        };
         PerCall {
             recent: ArcSwap::from_pointee(limit),
             known: DashMap::new(),

@@ -311,3 +311,74 @@ fn a_store_that_comes_back_restores_the_full_limit() {
     engine.counters().fleet().set_health(StoreHealth::Up);
     assert_eq!(admitted(&engine), 6);
 }
+
+#[test]
+fn a_bypassed_refusal_that_another_limit_refuses_gives_nothing_back() {
+    let limits = |policy: &str| {
+        format!("{{ requests: 3, window: 1h, on_store_loss: {policy}, algorithm: fixed_window }}")
+    };
+    let (open, closed) = (limits("open"), limits("closed").replace("1h", "1d"));
+    let engine = engine_of(
+        &format!(
+            "rules:\n  - {{ name: a, limits: {open} }}\n  - {{ name: b, limits: [{open}, {closed}] }}\n"
+        ),
+        Fleet::with_store(),
+    );
+    let snapshot = engine.snapshot();
+    assert!(
+        snapshot
+            .decide(&named("b", "k", 3), START)
+            .outcome
+            .is_allowed()
+    );
+    engine.counters().fleet().set_health(StoreHealth::Lost);
+    for _ in 0..3 {
+        let outcome = snapshot.decide(&named("b", "k", 1), START).outcome;
+        assert_eq!(outcome, Outcome::Unavailable);
+    }
+    engine.counters().fleet().set_health(StoreHealth::Up);
+    let refused = snapshot.decide(&named("b", "k", 1), START);
+    assert_eq!(
+        refused.limit.unwrap().remaining,
+        0,
+        "all three are still used"
+    );
+}
+
+#[test]
+fn refusals_are_counted_in_every_limit_that_counts_them_whatever_their_order() {
+    let counting = "{ requests: 2, window: 1h, algorithm: fixed_window, count_denied: true }";
+    let plain = "{ requests: 2, window: 1d, algorithm: fixed_window }";
+    for list in [[counting, plain], [plain, counting]] {
+        let rules = format!(
+            "rules:\n  - {{ name: a, limits: [{}, {}] }}\n",
+            list[0], list[1]
+        );
+        let engine = engine(&rules);
+        let snapshot = engine.snapshot();
+        snapshot.decide(&named("a", "k", 2), START);
+        for _ in 0..3 {
+            snapshot.decide(&named("a", "k", 1), START);
+        }
+        let used = |limit: &Arc<Limit>| {
+            let key = limit
+                .hasher
+                .key(&crate::units::EncodedIdentity::of("key", Some(b"k")));
+            // A limit large enough to show what is used.
+            let quota = limit.quota.generous(10);
+            20 - engine
+                .counters()
+                .take(limit, &quota, key, Cost::ZERO, START)
+                .outcome
+                .remaining
+        };
+        for limit in snapshot.rules().limits() {
+            assert_eq!(
+                used(limit),
+                if limit.count_denied { 5 } else { 2 },
+                "{}",
+                limit.name
+            );
+        }
+    }
+}

@@ -9,7 +9,7 @@ use super::error::{Failure, Remedy};
 use super::lane::{Fate, Lane};
 use super::offset::{Estimator, Offset};
 use crate::counters::{Counters, HashId, StoreHealth};
-use crate::units::{Key, Nanos, Pace, Partitions, Timestamp};
+use crate::units::{Key, Nanos, Partitions, Timestamp};
 
 /// The number of one exchange with the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,8 +79,8 @@ pub struct CoreConfig {
     pub boot: Boot,
     /// The parts that the cells are spread over in the store.
     pub partitions: Partitions,
-    /// The node's pace: its `min_interval` is how often the core is polled.
-    pub pace: Pace,
+    /// How often the core is polled.
+    pub poll: Nanos,
 }
 
 /// Exchanges under way at once, at most.
@@ -165,7 +165,7 @@ impl Core {
         self.held.is_empty() && self.lanes.values().all(Lane::is_idle)
     }
 
-    /// Lets time pass; to be called every `min_interval`.
+    /// Lets time pass; to be called every [`CoreConfig::poll`].
     pub fn tick(&mut self, cells: &Counters, now: Now) {
         self.hold_dirty(cells, now);
         let due = take_until(&mut self.held, now.local);
@@ -225,8 +225,15 @@ impl Core {
                 }
             }
             Event::Failed(call, failure) => {
-                self.failed(failure, cells);
-                if let Some(call) = self.calls.remove(&call) {
+                let call = self.calls.remove(&call);
+                if failure == Failure::WrongType && matches!(call, Some(Call::Batch(_))) {
+                    // One hash is spoilt; the store is well.
+                    self.actions
+                        .push_back(Action::Report(Report::Failed(failure)));
+                } else {
+                    self.failed(failure, cells);
+                }
+                if let Some(call) = call {
                     self.retry(call, failure, now);
                 }
             }
@@ -260,7 +267,7 @@ impl Core {
 
     fn hold_dirty(&mut self, cells: &Counters, now: Now) {
         // Costs came in up to one poll ago, and are sent at the poll before they are due.
-        let gathered = self.config.pace.min_interval;
+        let gathered = self.config.poll;
         let mut hold = |key: Key| {
             if let Some(patience) = cells.patience(key, now.fleet) {
                 self.held
@@ -317,7 +324,7 @@ impl Core {
             self.actions.push_back(Action::Batch(call, batch));
         }
         // They are looked at again when what they wait for now has been sent.
-        let next = now.local.after(self.config.pace.min_interval);
+        let next = now.local.after(self.config.poll);
         if !rest.is_empty() {
             self.held.entry(next).or_default().extend(rest);
         }
@@ -345,7 +352,7 @@ impl Core {
         };
         lane.failed();
         let wait = match failure.remedy() {
-            Remedy::Again => self.config.pace.min_interval,
+            Remedy::Again => self.config.poll,
             Remedy::Later => LATER,
             Remedy::MuchLater => MUCH_LATER,
         };
@@ -405,10 +412,6 @@ impl Core {
     fn failed(&mut self, failure: Failure, cells: &Counters) {
         self.actions
             .push_back(Action::Report(Report::Failed(failure)));
-        if failure == Failure::WrongType {
-            // One hash is spoilt; the store is well.
-            return;
-        }
         self.failures = self.failures.saturating_add(1);
         if self.failures >= FAILURES_TO_LOSE && cells.fleet().health() == StoreHealth::Up {
             self.told_up = false;

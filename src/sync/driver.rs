@@ -66,8 +66,9 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LAST_BACKOFF: Duration = Duration::from_secs(2);
 /// No more exchanges a second than this from one node.
 const EXCHANGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
-/// The quickest that the core is polled.
+/// The quickest and the slowest that the core is polled.
 const MIN_POLL: Nanos = Nanos::from_millis(1);
+const MAX_POLL: Nanos = Nanos::from_millis(100);
 
 /// The running exchange with the store.
 #[derive(Debug)]
@@ -81,7 +82,7 @@ pub struct Sync {
 pub enum Finished {
     /// Everything was sent and acknowledged.
     Complete,
-    /// The deadline passed first; costs of at most so many cells were not acknowledged.
+    /// The deadline passed first: some costs may not have been counted.
     Incomplete,
 }
 
@@ -98,14 +99,11 @@ impl Sync {
     ) -> Result<Sync, SyncError> {
         let client = Client::open(config.url.as_str()).map_err(|_| SyncError::BadUrl)?;
         let boot = Boot::new(random());
-        let pace = Pace {
-            min_interval: config.pace.min_interval.max(MIN_POLL),
-            ..config.pace
-        };
+        let poll = config.pace.min_interval.max(MIN_POLL).min(MAX_POLL);
         let core = Core::new(CoreConfig {
             boot,
             partitions: config.partitions,
-            pace,
+            poll,
         });
         let wire = Arc::new(Wire::new(config, boot));
         let (finish, finished) = oneshot::channel();
@@ -115,7 +113,7 @@ impl Sync {
             core,
             counters,
             clock,
-            poll: pace.min_interval.into(),
+            poll: poll.into(),
             connection: None,
             under_way: FuturesUnordered::new(),
             backlog: VecDeque::new(),
@@ -168,15 +166,18 @@ impl Driver {
             tokio::select! {
                 _ = ticker.tick() => self.core.tick(&self.counters, now(&self.clock)),
                 Some(event) = self.under_way.next() => {
-                    let broken = match &event {
-                        Event::Failed(_, failure) => pause_before_reconnecting(*failure).zip(Some(*failure)),
+                    let failure = match event {
+                        Event::Failed(_, failure) => Some(failure),
                         _ => None,
                     };
-                    self.core.handle(event, &self.counters, now(&self.clock));
-                    if let Some((pause, failure)) = broken {
+                    let pause = failure.and_then(pause_before_reconnecting);
+                    if let Some((failure, pause)) = failure.zip(pause) {
+                        // Whatever was under way has failed with it.
                         self.disconnect(failure);
                         backoff = FIRST_BACKOFF;
                         attempt = Some(self.connect(pause));
+                    } else {
+                        self.core.handle(event, &self.counters, now(&self.clock));
                     }
                 }
                 made = async { match attempt.as_mut() { Some(attempt) => attempt.await, None => pending().await } } => {

@@ -24,12 +24,16 @@ pub(super) struct Lane {
     replays: VecDeque<Arc<Batch>>,
     /// Batches known to have been applied, with the time of the answer.
     applied: VecDeque<(Timestamp, Arc<Batch>)>,
+    /// What the applied batches weigh.
+    weight: usize,
     /// Cells that have something for this hash.
     waiting: IndexSet<Key, MapHasher>,
     /// When the store last answered, on this machine's clock.
     contact: Timestamp,
-    /// When the oldest unacknowledged cost came in, on this machine's clock.
-    since: Option<Timestamp>,
+    /// When the oldest cost that waits, and the oldest that is under way, came in, on
+    /// this machine's clock.
+    waiting_since: Option<Timestamp>,
+    sent_since: Option<Timestamp>,
     stage: Stage,
 }
 
@@ -46,10 +50,10 @@ enum Stage {
 
 /// The most cells in one batch: about 100 µs of the store's time.
 pub(super) const MAX_CELLS: usize = 64;
-/// Applied batches are remembered longer than a replica lags behind, and no more
-/// than so many of them.
+/// Applied batches are remembered longer than a replica lags behind, as long as they
+/// weigh no more than this: a delta weighs 1, a batch 4 besides.
 const REMEMBERED: Nanos = Nanos::from_secs(10);
-const MAX_REMEMBERED: usize = 256;
+const MAX_WEIGHT: usize = 16_384;
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,16 +80,18 @@ impl Lane {
             in_flight: None,
             replays: VecDeque::new(),
             applied: VecDeque::new(),
+            weight: 0,
             waiting: IndexSet::with_hasher(MapHasher::default()),
             contact: now.local,
-            since: None,
+            waiting_since: None,
+            sent_since: None,
             stage: Stage::Idle,
         }
     }
 
     /// A cell has something for this hash.
     pub(super) fn push(&mut self, key: Key, now: Now) {
-        self.since.get_or_insert(now.local);
+        self.waiting_since.get_or_insert(now.local);
         self.waiting.insert(key);
     }
 
@@ -128,17 +134,18 @@ impl Lane {
         self.stage == Stage::Idle && !self.is_busy()
     }
 
-    /// Whether the lane's hash should be looked at, so that a loss is noticed.
+    /// Whether the lane's hash should be looked at, so that a loss is noticed while
+    /// anybody reads it.
     fn is_overdue(&self, now: Now) -> bool {
-        let patience = self.id.slot.space.length().divided_by(4);
+        let patience = self.id.slot.reach().divided_by(4);
         let patience = patience.max(Nanos::from_secs(1)).min(Nanos::from_secs(10));
-        now.local.since(self.contact) >= patience
+        self.id.slot.is_read(now.fleet) && now.local.since(self.contact) >= patience
     }
 
     /// The age of the oldest cost that the store has not acknowledged.
     pub(super) fn lag(&self, now: Now) -> Nanos {
-        self.since
-            .map_or(Nanos::ZERO, |since| now.local.since(since))
+        let oldest = self.sent_since.or(self.waiting_since);
+        oldest.map_or(Nanos::ZERO, |since| now.local.since(since))
     }
 
     /// The cells that still wait, when the lane ends.
@@ -156,6 +163,7 @@ impl Lane {
         }
         let batch = match self.replays.pop_front() {
             Some(replay) => Arc::new(Batch {
+                lane: self.name,
                 previous: self.token,
                 ..Batch::clone(&replay)
             }),
@@ -171,6 +179,10 @@ impl Lane {
         let frozen = first
             .filter_map(|key| Some((key, cells.freeze(key, slot, rest)?)))
             .collect();
+        self.sent_since = self.waiting_since;
+        if self.waiting.is_empty() {
+            self.waiting_since = None;
+        }
         let new = Token {
             generation: self.generation,
             number: self.next_number,
@@ -213,7 +225,9 @@ impl Lane {
                 Fate::Renamed
             }
         };
-        self.since = self.is_busy().then_some(now.local);
+        if self.in_flight.is_none() && self.replays.is_empty() {
+            self.sent_since = None;
+        }
         Some(fate)
     }
 
@@ -229,11 +243,13 @@ impl Lane {
     }
 
     fn remember(&mut self, batch: Arc<Batch>, now: Now) {
+        self.weight += weight(&batch);
         self.applied.push_back((now.local, batch));
-        while let Some((at, _)) = self.applied.front() {
-            if self.applied.len() <= MAX_REMEMBERED && now.local.since(*at) <= REMEMBERED {
+        while let Some((at, oldest)) = self.applied.front() {
+            if self.weight <= MAX_WEIGHT && now.local.since(*at) <= REMEMBERED {
                 break;
             }
+            self.weight -= weight(oldest);
             self.applied.pop_front();
         }
     }
@@ -247,17 +263,20 @@ impl Lane {
         partitions: Partitions,
         now: Now,
     ) -> Fate {
-        let known = self
-            .applied
-            .iter()
-            .position(|(_, applied)| applied.new == token);
+        let mut applied = self.applied.iter();
+        let known = applied.position(|(_, applied)| applied.new == token);
+        let is_ours = token.generation == self.generation && token.number < batch.new.number;
         match known {
-            // A failover to a replica that had not heard of the last batches.
-            Some(at) if token.generation == self.generation => {
-                let tail = self.applied.split_off(at + 1);
-                self.replays
-                    .extend(tail.into_iter().map(|(_, applied)| applied));
-                self.replays.push_back(batch);
+            // A failover to a replica that had not heard of the last batches; older than
+            // those remembered, it costs what lies between.
+            _ if is_ours => {
+                let tail = self.applied.split_off(known.map_or(0, |at| at + 1));
+                self.weight = self.applied.iter().map(|(_, batch)| weight(batch)).sum();
+                let mut again: VecDeque<_> = tail.into_iter().map(|(_, batch)| batch).collect();
+                again.retain(|batch| batch.new.generation == self.generation);
+                again.push_back(batch);
+                again.append(&mut self.replays);
+                self.replays = again;
                 self.token = Some(token);
                 Fate::Replaying
             }
@@ -298,8 +317,8 @@ impl Lane {
     fn rename(&mut self, batch: Arc<Batch>) {
         self.name.number += 1;
         self.token = None;
-        self.replays.clear();
         self.applied.clear();
+        self.weight = 0;
         let batch = Batch {
             lane: self.name,
             previous: None,
@@ -307,4 +326,8 @@ impl Lane {
         };
         self.in_flight = Some(Arc::new(batch));
     }
+}
+
+fn weight(batch: &Batch) -> usize {
+    batch.cells.len() + 4
 }

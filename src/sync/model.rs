@@ -9,8 +9,8 @@ use super::core::{Action, CallId, Core, CoreConfig, Event, Report, RoundTrip};
 use super::error::Failure;
 use crate::counters::{Counters, Fleet, HashId};
 use crate::units::{
-    Algorithm, Cost, EncodedIdentity, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions,
-    Quota, Timestamp,
+    Algorithm, Cost, EncodedIdentity, Key, KeySecret, Limit, LimitId, Nanos, Partitions, Quota,
+    Timestamp,
 };
 
 /// What the scripts do, in memory.
@@ -116,16 +116,12 @@ impl World {
             &secret,
         ));
         let keys = (0u8..20).map(|n| limit.hasher.key(&EncodedIdentity::of("key", Some(&[n]))));
-        let pace = Pace {
-            min_interval: TICK,
-            ..Pace::default()
-        };
         let partitions = Partitions::new(4).unwrap();
         let node = |number| Node {
             core: Core::new(CoreConfig {
                 boot: Boot::new(number),
                 partitions,
-                pace,
+                poll: TICK,
             }),
             counters: Counters::new(1_000, Fleet::with_store()),
             admitted: 0,
@@ -507,10 +503,7 @@ fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
     world.nodes[0].core = Core::new(CoreConfig {
         boot: Boot::new(1),
         partitions: Partitions::new(16_384).unwrap(),
-        pace: Pace {
-            min_interval: TICK,
-            ..Pace::default()
-        },
+        poll: TICK,
     });
     world.give(0, Event::Connected);
     world.step();

@@ -95,16 +95,19 @@ impl Wire {
     }
 
     pub(super) fn hello(&self, hello: Hello) -> Cmd {
-        let alive = match hello {
-            Hello::Alive => ALIVE.as_millis_ceil(),
-            Hello::Leaving => 0,
+        let word = match hello {
+            Hello::Alive => "alive",
+            Hello::Leaving => "leaving",
         };
         let mut command = redis::cmd("EVALSHA");
         command.arg(self.hello.get_hash()).arg(2);
         command.arg(format!("{}:{{fleet}}:agreed", self.fleet));
         command.arg(format!("{}:{{fleet}}:nodes", self.fleet));
         command.arg(self.partitions.get()).arg(&self.check_value);
-        command.arg(&self.node).arg(alive);
+        command
+            .arg(&self.node)
+            .arg(ALIVE.as_millis_ceil())
+            .arg(word);
         command
     }
 
