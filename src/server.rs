@@ -120,6 +120,8 @@ struct Shared {
     config: ServerConfig,
     /// One for each refused connection that may be closed with manners.
     farewells: Arc<Semaphore>,
+    /// One for each body under way that is longer than a single check's.
+    long_bodies: Semaphore,
 }
 
 impl Server {
@@ -177,6 +179,7 @@ impl Bound {
             services,
             config: self.config,
             farewells: Arc::new(Semaphore::new(config::FAREWELLS)),
+            long_bodies: Semaphore::new(config::LONG_BODIES),
         });
         let data = Arc::new(Semaphore::new(places));
         let admin = Arc::new(Semaphore::new(config::ADMIN_PLACES));

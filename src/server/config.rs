@@ -12,6 +12,8 @@ pub(super) const ADMIN_PLACES: usize = 32;
 
 /// The most connections that are refused, and read from until they close, at once.
 pub(super) const FAREWELLS: usize = 16;
+/// How many bodies longer than a single check's may be under way at once.
+pub(super) const LONG_BODIES: usize = 64;
 
 /// Where and how to serve. The default serves nowhere, with sensible limits.
 #[derive(Clone, Debug)]

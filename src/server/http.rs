@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Shared;
 use super::observer::{BadKind, Door};
-use crate::protocol::http::{Answer, Asked, BadRequest, MAX_BATCH_BODY, Reply};
+use crate::protocol::http::{Answer, Asked, BadRequest, MAX_BATCH_BODY, MAX_BODY, Reply};
 
 use connection::is_timeout;
 
@@ -65,7 +65,7 @@ async fn respond(
         }
         _ => return response(Reply::error(404, "not_found", "there is nothing here")),
     }
-    match body(request.into_body()).await {
+    match body(request.into_body(), shared).await {
         Ok(body) => response(check(&body, peer, shared)),
         Err((kind, reply)) => {
             shared.services.observer.bad_request(Door::Http, kind);
@@ -79,7 +79,7 @@ async fn respond(
 }
 
 /// The whole body, if it is not too long and does not take too long.
-async fn body(body: Incoming) -> Result<Bytes, (BadKind, Reply)> {
+async fn body(body: Incoming, shared: &Shared) -> Result<Bytes, (BadKind, Reply)> {
     let too_large = || {
         let error = BadRequest::TooLarge(MAX_BATCH_BODY);
         (BadKind::Size, Reply::bad_request(&error))
@@ -87,6 +87,18 @@ async fn body(body: Incoming) -> Result<Bytes, (BadKind, Reply)> {
     if body.size_hint().lower() > MAX_BATCH_BODY as u64 {
         return Err(too_large());
     }
+    // Only so many may be long at once, lest many slow callers fill the memory.
+    let is_long = body
+        .size_hint()
+        .upper()
+        .is_none_or(|most| most > MAX_BODY as u64);
+    let place = is_long
+        .then(|| shared.long_bodies.try_acquire())
+        .transpose();
+    let Ok(_place) = place else {
+        let reply = Reply::error(503, "busy", "too many long bodies at once; try again");
+        return Err((BadKind::Size, reply));
+    };
     let error = match Limited::new(body, MAX_BATCH_BODY).collect().await {
         Ok(body) => return Ok(body.to_bytes()),
         Err(error) => error,

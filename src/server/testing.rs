@@ -27,5 +27,6 @@ pub(super) fn shared() -> Shared {
         },
         config: ServerConfig::default(),
         farewells: Arc::new(Semaphore::new(1)),
+        long_bodies: Semaphore::new(1),
     }
 }

@@ -212,3 +212,29 @@ async fn a_head_or_body_that_does_not_end_is_given_up() {
     client.post("{}").await;
     assert_eq!(client.rest().await, "");
 }
+
+#[tokio::test]
+async fn only_so_many_long_bodies_are_under_way_at_once() {
+    let server = serve(ports());
+    let head = "POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: ";
+    let mut waiting = Vec::new();
+    for _ in 0..64 {
+        let mut client = server.connect(Door::Http).await;
+        client
+            .send(format!("{head}100000\r\n\r\n").as_bytes())
+            .await;
+        // The server reads on only when the body has its place.
+        let said = client.take(25).await;
+        assert_eq!(said, "HTTP/1.1 100 Continue\r\n\r\n");
+        waiting.push(client);
+    }
+    let said = server
+        .exchange(Door::Http, format!("{head}100000\r\n\r\n").as_bytes())
+        .await;
+    assert!(said.starts_with("HTTP/1.1 503"), "{said}");
+    let mut client = server.connect(Door::Http).await;
+    let (head, _) = client
+        .post(r#"{"request":{"method":"GET","path":"/"}}"#)
+        .await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+}
