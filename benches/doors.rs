@@ -151,8 +151,8 @@ struct Place<'a> {
 impl Place<'_> {
     fn measure(&self, against: Against, question: &Question, load: &Load) -> io::Result<Measured> {
         let pinned = load.connections == 1;
-        let daemon = self.daemon(pinned)?;
         let asked = self.directory.join(question.socket);
+        let daemon = self.daemon(&asked, pinned)?;
         let sample = sample(&asked, load)?;
         let echo = |role: &str| self.echo(role, load, &sample, pinned);
         let (floor, subject) = match against {
@@ -176,7 +176,8 @@ impl Place<'_> {
         Ok(measured)
     }
 
-    fn daemon(&self, pinned: bool) -> io::Result<Server> {
+    /// The daemon, when it listens on `asked`.
+    fn daemon(&self, asked: &Path, pinned: bool) -> io::Result<Server> {
         let mut command = command(env!("CARGO_BIN_EXE_tidegate"), pinned);
         command
             .env_clear()
@@ -186,7 +187,7 @@ impl Place<'_> {
             .arg(self.directory)
             .arg("--rules")
             .arg(self.rules);
-        Server::start(command, self.directory.join("http.sock"))
+        Server::start(command, asked.to_owned())
     }
 
     fn echo(&self, role: &str, load: &Load, reply: &str, pinned: bool) -> io::Result<Server> {
