@@ -361,7 +361,10 @@ impl Counters {
         let touch = self
             .at_or_new(key, &shared)
             .take(&shared, &wanted, cost, now, &self.fleet);
-        self.settle(key, touch)
+        let mut taken = self.settle(key, touch);
+        // What is told is the limit that the caller knows.
+        taken.outcome.remaining = taken.outcome.remaining.min(quota.capacity());
+        taken
     }
 
     /// The cell of `key`, made if there is none.

@@ -43,6 +43,8 @@ pub enum Report {
     Resent,
     /// An exchange failed.
     Failed(Failure),
+    /// A key of the fleet holds something else.
+    Spoilt(HashId),
     /// The age of the oldest cost that the store has not acknowledged.
     Lag(Nanos),
 }
@@ -108,8 +110,11 @@ pub struct Core {
     calls: HashMap<CallId, Call>,
     next_call: u64,
     link: Link,
-    /// Whether it was last told that the store answers.
-    told_up: bool,
+    /// What was last told of the store.
+    told: Option<StoreHealth>,
+    /// Failures in a row: of batches, and of everything else. A store that only says
+    /// hello is lost all the same.
+    failed_batches: u32,
     failures: u32,
     estimator: Estimator,
     next_hello: Timestamp,
@@ -146,7 +151,8 @@ impl Core {
             calls: HashMap::new(),
             next_call: 0,
             link: Link::Down,
-            told_up: false,
+            told: None,
+            failed_batches: 0,
             failures: 0,
             estimator: Estimator::default(),
             next_hello: Timestamp::EPOCH,
@@ -209,7 +215,7 @@ impl Core {
                 if let Link::Barred(other) = &link
                     && self.link != link
                 {
-                    self.told_up = false;
+                    self.told = None;
                     cells.fleet().set_health(StoreHealth::Lost);
                     self.actions
                         .push_back(Action::Report(Report::Disagreement(other.clone())));
@@ -219,6 +225,7 @@ impl Core {
                 self.answered(reply.time, trip, cells);
             }
             Event::Batch(call, reply, trip) => {
+                self.failed_batches = 0;
                 self.answered(reply.time, trip, cells);
                 if let Some(Call::Batch(id)) = self.calls.remove(&call) {
                     self.batch_answered(id, &reply, cells, now);
@@ -226,12 +233,18 @@ impl Core {
             }
             Event::Failed(call, failure) => {
                 let call = self.calls.remove(&call);
-                if failure == Failure::WrongType && matches!(call, Some(Call::Batch(_))) {
-                    // One hash is spoilt; the store is well.
-                    self.actions
-                        .push_back(Action::Report(Report::Failed(failure)));
-                } else {
-                    self.failed(failure, cells);
+                match call {
+                    Some(Call::Batch(id)) if failure == Failure::WrongType => {
+                        // One hash is spoilt; the store is well.
+                        self.actions
+                            .push_back(Action::Report(Report::Failed(failure)));
+                        self.actions.push_back(Action::Report(Report::Spoilt(id)));
+                    }
+                    Some(Call::Batch(_)) => {
+                        self.failed_batches = self.failed_batches.saturating_add(1);
+                        self.failed(failure, cells);
+                    }
+                    Some(Call::Hello) | None => self.failed(failure, cells),
                 }
                 if let Some(call) = call {
                     self.retry(call, failure, now);
@@ -336,6 +349,14 @@ impl Core {
         };
         let deltas = reply.totals.len();
         if let Some(fate) = lane.answer(reply, cells, self.config.partitions, now) {
+            if lane.is_lost_again() {
+                // A store that keeps nothing is not asked in a hot loop.
+                lane.failed();
+                self.parked
+                    .entry(now.local.after(LATER))
+                    .or_default()
+                    .push(id);
+            }
             self.actions
                 .push_back(Action::Report(Report::Batch(fate, deltas)));
         }
@@ -402,8 +423,9 @@ impl Core {
         self.failures = 0;
         let offset = self.estimator.observe(trip.sent, trip.received, time);
         self.actions.push_back(Action::SetOffset(offset));
-        if !self.told_up && !matches!(self.link, Link::Barred(_)) {
-            self.told_up = true;
+        let well = self.failed_batches < FAILURES_TO_LOSE && !matches!(self.link, Link::Barred(_));
+        if well && self.told != Some(StoreHealth::Up) {
+            self.told = Some(StoreHealth::Up);
             cells.fleet().set_health(StoreHealth::Up);
             self.actions.push_back(Action::Report(Report::StoreUp));
         }
@@ -413,8 +435,9 @@ impl Core {
         self.actions
             .push_back(Action::Report(Report::Failed(failure)));
         self.failures = self.failures.saturating_add(1);
-        if self.failures >= FAILURES_TO_LOSE && cells.fleet().health() == StoreHealth::Up {
-            self.told_up = false;
+        let lost = self.failures.max(self.failed_batches) >= FAILURES_TO_LOSE;
+        if lost && self.told != Some(StoreHealth::Lost) {
+            self.told = Some(StoreHealth::Lost);
             cells.fleet().set_health(StoreHealth::Lost);
             self.actions
                 .push_back(Action::Report(Report::StoreLost(failure)));

@@ -24,7 +24,7 @@ use super::error::{Failure, SyncError};
 use super::observe::Observer;
 use super::wire::{Wire, failure};
 use crate::clock::Clock;
-use crate::counters::Counters;
+use crate::counters::{Counters, StoreHealth};
 use crate::units::{KeySecret, Nanos, Pace, Partitions};
 
 /// How a node exchanges with the store.
@@ -97,6 +97,8 @@ impl Sync {
         counters: Arc<Counters>,
         clock: Clock,
     ) -> Result<Sync, SyncError> {
+        // The first to name a provider wins; it makes no difference which it was.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::open(config.url.as_str()).map_err(|_| SyncError::BadUrl)?;
         let boot = Boot::new(random());
         let poll = config.pace.min_interval.max(MIN_POLL).min(MAX_POLL);
@@ -111,7 +113,7 @@ impl Sync {
             client,
             wire,
             core,
-            counters,
+            counters: Arc::clone(&counters),
             clock,
             poll: poll.into(),
             connection: None,
@@ -120,9 +122,19 @@ impl Sync {
             limiter: RateLimiter::direct(Quota::per_second(EXCHANGES_PER_SECOND)),
             observer: Observer::new(),
         };
+        // Until the store has answered, limits follow their policy for its loss.
+        counters.fleet().set_health(StoreHealth::Lost);
+        let watched = async move {
+            let running = tokio::spawn(driver.run(finished));
+            running.await.unwrap_or_else(|error| {
+                counters.fleet().set_health(StoreHealth::Lost);
+                tracing::error!(%error, "the exchange with the store broke down; restart this node");
+                Finished::Incomplete
+            })
+        };
         Ok(Sync {
             finish,
-            task: tokio::spawn(driver.run(finished)),
+            task: tokio::spawn(watched),
         })
     }
 

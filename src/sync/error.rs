@@ -28,8 +28,9 @@ pub enum Failure {
     CannotSave,
     /// The store does not let this user do it.
     #[error(
-        "the store denies access; the user needs EVALSHA, SCRIPT LOAD, HMGET, HSET, HGET, EXISTS, \
-         PEXPIRE, ZADD, ZREM, ZREMRANGEBYSCORE, ZCARD and TIME on the fleet's keys"
+        "the store denies access: wrong credentials, or a user without EVALSHA, SCRIPT LOAD, \
+         HMGET, HSET, EXISTS, PEXPIRE, ZADD, ZREM, ZREMRANGEBYSCORE, ZCOUNT, ZCARD and TIME on \
+         the fleet's keys"
     )]
     Denied,
     /// A key of this name holds something else.

@@ -34,6 +34,8 @@ pub(super) struct Lane {
     /// this machine's clock.
     waiting_since: Option<Timestamp>,
     sent_since: Option<Timestamp>,
+    /// How often the hash was lost since a batch was last applied.
+    losses: u32,
     stage: Stage,
 }
 
@@ -85,6 +87,7 @@ impl Lane {
             contact: now.local,
             waiting_since: None,
             sent_since: None,
+            losses: 0,
             stage: Stage::Idle,
         }
     }
@@ -122,6 +125,11 @@ impl Lane {
     /// The batch under way has failed: the lane is to be put into the queue again.
     pub(super) fn failed(&mut self) {
         self.stage = Stage::Queued;
+    }
+
+    /// Whether the hash was lost again before anything could be put into it.
+    pub(super) fn is_lost_again(&self) -> bool {
+        self.losses > 1
     }
 
     /// Whether anything is on its way, or waits to be.
@@ -213,6 +221,7 @@ impl Lane {
                 self.absorb(&batch, reply, cells, now);
                 self.token = Some(token);
                 self.remember(batch, now);
+                self.losses = 0;
                 Fate::Applied
             }
             Stored::Nothing => {
@@ -305,6 +314,7 @@ impl Lane {
         partitions: Partitions,
         now: Now,
     ) {
+        self.losses = self.losses.saturating_add(1);
         self.replays.clear();
         self.generation += 1;
         self.next_number = 1;

@@ -1,10 +1,14 @@
+use std::num::NonZeroU32;
+
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use super::batch::Agreement;
 use super::core::Report;
+use super::error::Failure;
 use super::lane::Fate;
 use super::offset::Offset;
-use crate::counters::{Counters, Totals};
+use crate::counters::{Counters, HashId, Totals};
 use crate::names;
 
 /// The log lines and metrics of the sync, in one place.
@@ -25,6 +29,8 @@ pub(super) struct Observer {
     offset_error: Gauge,
     dirty: Gauge,
     totals: Totals,
+    /// One line a minute for each class of failure.
+    lines: DefaultKeyedRateLimiter<Failure>,
 }
 
 impl Observer {
@@ -47,6 +53,7 @@ impl Observer {
             offset_error: gauge!(names::CLOCK_ERROR_SECONDS),
             dirty: gauge!(names::DIRTY),
             totals: Totals::default(),
+            lines: RateLimiter::keyed(Quota::per_minute(NonZeroU32::MIN)),
         }
     }
 
@@ -110,7 +117,18 @@ impl Observer {
             Report::Resent => self.resends.increment(1),
             Report::Failed(failure) => {
                 counter!(names::SYNC_ERRORS, "class" => failure.class()).increment(1);
+                // That there is no connection is told once, when the store is lost.
+                let plain = matches!(failure, Failure::Timeout | Failure::Disconnected);
+                if !plain && self.lines.check_key(failure).is_ok() {
+                    tracing::warn!(class = failure.class(), "an exchange failed: {failure}");
+                }
             }
+            Report::Spoilt(HashId { partition, slot }) => tracing::warn!(
+                partition = partition.get(),
+                space = %slot.space,
+                window = slot.window.get(),
+                "a key of the fleet holds something else; its cells are counted here alone"
+            ),
             Report::Lag(lag) => self.lag.set(lag.as_secs_f64()),
         }
     }

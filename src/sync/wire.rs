@@ -200,15 +200,16 @@ impl Packed {
 
 /// What an error of the client library means.
 pub(super) fn failure(error: &RedisError) -> Failure {
-    match error.kind() {
-        ErrorKind::AuthenticationFailed => Failure::Denied,
-        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Failure::BadReply,
+    let by_code = error
+        .code()
+        .map(|code| Failure::from_error_line(code, error.detail().unwrap_or_default()));
+    match (error.kind(), by_code) {
+        (_, Some(failure)) if failure != Failure::Other => failure,
+        (ErrorKind::AuthenticationFailed, _) => Failure::Denied,
+        (ErrorKind::Parse | ErrorKind::UnexpectedReturnType, _) => Failure::BadReply,
         _ if error.is_timeout() => Failure::Timeout,
         _ if error.is_io_error() || error.is_connection_dropped() => Failure::Disconnected,
-        _ => {
-            let (code, detail) = (error.code().unwrap_or_default(), error.detail());
-            Failure::from_error_line(code, detail.unwrap_or_default())
-        }
+        _ => Failure::Other,
     }
 }
 
