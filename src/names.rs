@@ -35,8 +35,8 @@ pub const SYNC_RESENDS: &str = "tidegate_sync_resends_total";
 pub const SYNC_REOPENS: &str = "tidegate_sync_reopens_total";
 /// Batches applied again because a failover had lost them.
 pub const SYNC_REPLAYS: &str = "tidegate_sync_replays_total";
-/// Deltas given up because their window no longer matters.
-pub const SYNC_EXPIRED: &str = "tidegate_sync_expired_deltas_total";
+/// Cost (in units) given up because its window no longer matters.
+pub const SYNC_EXPIRED: &str = "tidegate_sync_expired_cost_total";
 /// Errors of the store, by `class`.
 pub const SYNC_ERRORS: &str = "tidegate_sync_errors_total";
 /// 1 while the store answers, else 0.

@@ -20,7 +20,9 @@ fn the_first_command_serves_and_its_own_suggestion_works() {
     let place = Place::new();
     let daemon = place.serve([]);
     assert!(
-        daemon.banner.contains("serves 2 rules: orders, login"),
+        daemon
+            .banner
+            .contains("serves 2 rules: orders, login (the built-in config/tidegate.yaml)\n"),
         "{}",
         daemon.banner
     );
@@ -106,6 +108,53 @@ fn a_daemon_told_to_end_is_no_longer_ready_but_serves_until_the_delay_is_over() 
     daemon.signal("INT");
     let (status, said) = daemon.end();
     assert_eq!(status.code(), Some(1), "{said}");
+}
+
+#[test]
+fn a_hangup_is_told_and_ends_nothing() {
+    let place = Place::new();
+    let daemon = place.serve([]);
+    daemon.signal("HUP");
+    assert_eq!(code(&place.run(["check", "orders", "alice"])), 0);
+    daemon.signal("TERM");
+    let (status, said) = daemon.end();
+    assert_eq!(status.code(), Some(0), "{said}");
+    let told = "SIGHUP: rules and settings are read at the start; restart to change them";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
+}
+
+#[test]
+fn a_door_that_other_machines_can_reach_is_warned_of() {
+    let place = Place::new();
+    for (flag, address, warned) in [
+        ("--http", "0.0.0.0:0", 1),
+        ("--resp", "[::]:0", 1),
+        ("--resp", "127.0.0.1:0", 0),
+    ] {
+        let daemon = place.serve([flag, address]);
+        daemon.signal("TERM");
+        let (_, said) = daemon.end();
+        let warnings = said.matches("other machines may reach this door").count();
+        assert_eq!(warnings, warned, "{said}");
+    }
+}
+
+#[test]
+fn an_unknown_path_is_told_where_to_ask() {
+    let place = Place::new();
+    let _daemon = place.serve([]);
+    let http = place.runtime_dir().join("http.sock");
+    let answer = place
+        .command("curl")
+        .args(["-s", "-w", "%{http_code}", "--unix-socket"])
+        .arg(http)
+        .arg("http://localhost/check")
+        .output()
+        .unwrap();
+    assert_eq!(
+        stdout(&answer),
+        r#"{"error":"not_found","message":"ask with POST /v1/check"}404"#
+    );
 }
 
 #[test]
@@ -203,12 +252,10 @@ fn rules_by_flag_replace_those_of_the_config_file_and_a_directory_is_all_its_fil
     place.write("rules.d/a.yml", &rule("first"));
     place.write("rules.d/notes.txt", "no rules");
     place.write("rules.d/.hidden.yaml", "no: rules");
-    let daemon = place.serve(["--rules", directory.to_str().unwrap()]);
-    assert!(
-        daemon.banner.contains("serves 2 rules: first, second"),
-        "{}",
-        daemon.banner
-    );
+    let directory = directory.to_str().unwrap();
+    let daemon = place.serve(["--rules", directory]);
+    let serves = format!("serves 2 rules: first, second ({directory})\n");
+    assert!(daemon.banner.contains(&serves), "{}", daemon.banner);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use kit::{Place, Redis, TIDEGATE, root, stdout};
+use kit::{Place, Redis, TIDEGATE, root, stderr, stdout};
 use tidegate::app::config::KEYS;
 
 fn readme() -> String {
@@ -100,6 +100,7 @@ fn script(examples: &[Example], place: &Path, redis: &Redis) -> String {
         let commands = example
             .commands
             .replace("cargo run --release -- ", "tidegate ")
+            .replace("$PWD/target/release", &format!("{}/bin", place.display()))
             .replace("redis://localhost:6379", &redis.url())
             .replace("/tmp/readme-", &temporary);
         writeln!(script, "exec >{}/{number} 2>&1", place.display()).unwrap();
@@ -145,6 +146,9 @@ fn every_example_prints_what_is_shown() {
     let readme = readme();
     let examples = examples(&readme);
     assert_eq!(examples[0].commands, "cargo run --release -- serve\n");
+    // Which the script replaces by the program under test.
+    let path = "export PATH=\"$PWD/target/release:$PATH\"\n";
+    assert!(examples[1].commands.starts_with(path));
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let status = place
         // A README that hangs is as wrong as one that fails.
@@ -244,5 +248,33 @@ fn the_example_rules_are_sound() {
     let place = Place::new();
     let file = place.write("rules.yaml", yaml.split("```").next().unwrap());
     let output = place.run(["validate", &file]);
-    assert_eq!(stdout(&output), format!("{file}: sound, 1 rule\n"));
+    assert_eq!(stdout(&output), format!("{file}: sound, 2 rules\n"));
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn the_table_of_rule_fields_is_complete() {
+    let readme = readme();
+    let table = readme.split("| field | of | ").nth(1).unwrap();
+    let rows: Vec<(&str, &str)> = table
+        .lines()
+        .skip(2)
+        .map_while(|row| row.strip_prefix("| ")?.split_once(" | "))
+        .collect();
+    // The fault of an unknown field names all that are known.
+    let place = Place::new();
+    for (of, rules) in [("rule", "[{qqq: 1}]"), ("limit", "[{limits: [{qqq: 1}]}]")] {
+        let file = place.write("rules.yaml", &format!("rules: {rules}\n"));
+        let told = stderr(&place.run(["validate", &file]));
+        let known = told.split("known are ").nth(1).unwrap();
+        let known = known.lines().next().unwrap();
+        // `amount` is the same as `requests`.
+        for field in known.split(", ").filter(|field| *field != "amount") {
+            let row = rows.iter().find(|(names, rest)| {
+                names.contains(&format!("`{field}`"))
+                    && rest.split('|').next().unwrap().contains(of)
+            });
+            assert!(row.is_some(), "no row of {field}, of a {of}");
+        }
+    }
 }

@@ -7,10 +7,10 @@ use crate::server::{Address, Door};
 
 /// What is served, where, and one command to try.
 pub(super) struct Banner<'a> {
-    /// The config file, for people.
-    pub(super) file: &'a str,
     /// The rules' names, each once.
     pub(super) rules: &'a [&'a str],
+    /// Where they are written, for people.
+    pub(super) rules_from: &'a str,
     /// Where the fleet counts, and its name; `None` for this node alone.
     pub(super) store: Option<(&'a StoreUrl, &'a str)>,
     /// The addresses, as bound.
@@ -30,7 +30,7 @@ impl fmt::Display for Banner<'_> {
                 write!(f, "{} rules: {shown}{more}", rules.len())?;
             }
         }
-        writeln!(f, " ({})", self.file)?;
+        writeln!(f, " ({})", self.rules_from)?;
         match self.store {
             Some((store, fleet)) => writeln!(f, "  store {store}, fleet {fleet}")?,
             None => writeln!(f, "  store none: this node counts alone")?,

@@ -72,6 +72,7 @@ fn run(config: Config) -> Result<Exit, ServeError> {
             "a store and no key_secret_file: callers can compute where they are counted"
         );
     }
+    warn_of_open_doors(&config.settings);
     let metrics = telemetry::metrics()?;
     surroundings::raise_open_files();
     let bound = bind(&config.settings)?;
@@ -82,6 +83,17 @@ fn run(config: Config) -> Result<Exit, ServeError> {
     // Sockets go with their tasks.
     runtime.shutdown_timeout(Duration::from_secs(1));
     exit
+}
+
+/// The doors for checks ask nobody who they are.
+fn warn_of_open_doors(settings: &Settings) {
+    let doors = settings.http.iter().chain(&settings.resp);
+    for address in doors.filter(|address| !address.is_local()) {
+        tracing::warn!(
+            %address,
+            "other machines may reach this door, which asks for no password"
+        );
+    }
 }
 
 fn bind(settings: &Settings) -> Result<Bound, ServeError> {
@@ -117,6 +129,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
         rules,
         secret,
         file,
+        rules_from,
         ..
     } = config;
     // Before anything is answered, so that none is missed.
@@ -128,7 +141,13 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
     };
     let counters = Arc::new(Counters::new(settings.max_keys, fleet));
     let observer = Arc::new(Observer::new(&rules));
-    announce(&settings, &file, &config::rule_names(&rules), &bound);
+    announce(
+        &settings,
+        &file,
+        &rules_from,
+        &config::rule_names(&rules),
+        &bound,
+    );
     let needs_store = needs_store(&rules);
     let engine = Engine::new(rules, Arc::clone(&counters), &secret).paced(settings.pace);
     let engine = Arc::new(engine);
@@ -205,7 +224,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
 }
 
 /// Says what is served and where: one line of log, and for people the banner.
-fn announce(settings: &Settings, file: &str, rules: &[&str], bound: &Bound) {
+fn announce(settings: &Settings, file: &str, rules_from: &str, rules: &[&str], bound: &Bound) {
     let doors: Vec<(Door, Address)> = bound
         .addresses()
         .map(|(door, address)| (door, address.clone()))
@@ -226,8 +245,8 @@ fn announce(settings: &Settings, file: &str, rules: &[&str], bound: &Bound) {
     );
     if settings.log_format == LogFormat::Text {
         let banner = Banner {
-            file,
             rules,
+            rules_from,
             store: settings
                 .store
                 .as_ref()
@@ -239,10 +258,12 @@ fn announce(settings: &Settings, file: &str, rules: &[&str], bound: &Bound) {
     }
 }
 
-/// The signals that ask the daemon to end.
+/// The signals that ask the daemon to end, and the one that others read their files
+/// anew for.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
@@ -250,13 +271,22 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
+    /// The next one that asks the daemon to end.
     async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                // In this order, so that a hangup before the end is told.
+                biased;
+                Some(()) = self.hangup.recv() => tracing::info!(
+                    "SIGHUP: rules and settings are read at the start; restart to change them"
+                ),
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+            }
         }
     }
 }

@@ -39,7 +39,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ),
     (
         names::SYNC_EXPIRED,
-        "Deltas given up because their window no longer matters",
+        "Cost (in units) given up because its window no longer matters",
     ),
     (names::SYNC_ERRORS, "Errors of the store"),
 ];

@@ -219,6 +219,14 @@ pub enum Problem {
     /// Not a method.
     #[error("{0} is not a method; write GET, POST or a list of methods")]
     Method(String),
+    /// A method that hardly any request has (a warning).
+    #[error("{found} is an unusual method; {hint}")]
+    UnusualMethod {
+        /// The method as it stands there.
+        found: String,
+        /// The method probably meant.
+        hint: String,
+    },
     /// Not a source of identity.
     #[error("{0} names no caller; write client, header:NAME or attribute:NAME")]
     KeySource(String),

@@ -34,6 +34,9 @@ const RULE: [&str; 11] = [
     "sync_min_interval",
     "sync_max_interval",
 ];
+const METHODS: [&str; 9] = [
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
+];
 const WANT_KEY: &str = "a source of identity; write client, header:NAME or attribute:NAME";
 const WANT_METHOD: &str = "a method; write GET, POST or a list of methods";
 
@@ -262,13 +265,7 @@ fn endpoint(
     let methods = match method {
         None => None,
         Some("*") => Some(Vec::new()),
-        Some(method) => match upper_method(method) {
-            Some(method) => Some(vec![method]),
-            None => {
-                report.fault(spot, Problem::Method(quote(method)));
-                return None;
-            }
-        },
+        Some(method) => Some(vec![one_method(method, spot, report)?]),
     };
     match Pattern::parse(path) {
         Ok(pattern) => Some((methods, pattern)),
@@ -289,14 +286,14 @@ fn methods(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Vec<Box<
             sound = false;
             return;
         };
-        match upper_method(found) {
-            _ if found == "*" => every = true,
+        if found == "*" {
+            every = true;
+            return;
+        }
+        match one_method(found, spot, report) {
             Some(method) if !methods.contains(&method) => methods.push(method),
             Some(_) => {}
-            None => {
-                report.fault(spot, Problem::Method(quote(found)));
-                sound = false;
-            }
+            None => sound = false,
         }
     });
     if every {
@@ -305,10 +302,27 @@ fn methods(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Vec<Box<
     sound.then_some(methods)
 }
 
-fn upper_method(text: &str) -> Option<Box<str>> {
+/// A method in upper case.
+fn one_method(text: &str, spot: &Spot<'_>, report: &mut Report) -> Option<Box<str>> {
     let proper = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-    let sound = (1..=32).contains(&text.len()) && text.bytes().all(proper);
-    sound.then(|| text.to_ascii_uppercase().into())
+    if !(1..=32).contains(&text.len()) || !text.bytes().all(proper) {
+        report.fault(spot, Problem::Method(quote(text)));
+        return None;
+    }
+    let method = text.to_ascii_uppercase();
+    if !METHODS.contains(&method.as_str()) {
+        // One letter too many, too few or wrong, or two exchanged.
+        let meant = METHODS
+            .iter()
+            .find(|m| strsim::osa_distance(&method, m) <= 1);
+        let hint = match meant {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "check its spelling".to_owned(),
+        };
+        let found = quote(text);
+        report.warn(spot, Problem::UnusualMethod { found, hint });
+    }
+    Some(method.into())
 }
 
 /// What identifies the caller: one source or several; `None` where it is null.

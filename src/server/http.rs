@@ -63,7 +63,7 @@ async fn respond(
             response.headers_mut().insert(header::ALLOW, allow);
             return response;
         }
-        _ => return response(Reply::error(404, "not_found", "there is nothing here")),
+        _ => return response(Reply::error(404, "not_found", "ask with POST /v1/check")),
     }
     match body(request.into_body(), shared).await {
         Ok(body) => response(check(&body, peer, shared)),

@@ -33,6 +33,9 @@ pub struct Config {
     pub warnings: Vec<rules::Fault>,
     /// The config file, for people.
     pub file: String,
+    /// Where the rules are written, for people: the config file, or the files that
+    /// replace its rules.
+    pub rules_from: String,
 }
 
 /// Reads the configuration: `config`, else `config/tidegate.yaml` if there is one,
@@ -77,6 +80,7 @@ pub fn load(
         rules: resolved.compiled.rules,
         secret: resolved.secret,
         warnings: resolved.compiled.warnings,
+        rules_from: resolved.rules_from.unwrap_or_else(|| name.clone()),
         file: name,
     })
 }
@@ -85,6 +89,8 @@ struct Resolved {
     settings: Settings,
     compiled: Compiled,
     secret: KeySecret,
+    /// The files that replace the rules of the config file.
+    rules_from: Option<String>,
 }
 
 /// From the text of a config file to settings and rules. Faults are in the order
@@ -134,10 +140,14 @@ fn resolve(
         }
     });
     if faults.is_empty() {
+        let files = settings.rules_files.iter();
+        let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
+        let replaced = layers.rules_are_replaced();
         return Ok(Resolved {
             settings,
             compiled,
             secret,
+            rules_from: replaced.then(|| files.join(", ")),
         });
     }
     faults.sort_by_key(Fault::at);

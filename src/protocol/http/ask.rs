@@ -60,6 +60,9 @@ pub enum BadRequest {
     /// Two forms of asking were mixed.
     #[error("`{0}` does not go with `{1}`")]
     Mixed(&'static str, &'static str),
+    /// Attributes beside a rule, which takes nothing of the kind but a tier.
+    #[error("`attributes` does not go with `rule`; write `tier`")]
+    Attributes,
     /// The `ip` is no address.
     #[error("`ip` is not an IP address: '{0}'")]
     Ip(String),
@@ -100,7 +103,7 @@ impl<'a> Check<'a> {
             (Some(_), Some(_)) => return Err(BadRequest::Mixed("rule", "request")),
             (Some(rule), None) => {
                 if json.attributes.is_some() {
-                    return Err(BadRequest::Mixed("attributes", "rule"));
+                    return Err(BadRequest::Attributes);
                 }
                 Stated::Rule {
                     rule,
@@ -338,7 +341,10 @@ mod tests {
                 r#"{"rule":"r","key":"k","cost":18446744073709551616}"#,
                 "invalid",
             ),
-            (r#"{"rule":"r","key":"k","attributes":{}}"#, "attributes"),
+            (
+                r#"{"rule":"r","key":"k","attributes":{}}"#,
+                "`attributes` does not go with `rule`; write `tier`",
+            ),
             (
                 r#"{"rule":"r","request":{"method":"G","path":"/"}}"#,
                 "`rule` does not go",

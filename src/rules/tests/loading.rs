@@ -310,6 +310,29 @@ fn doubtful_rules_are_warned_of() {
 }
 
 #[test]
+fn unusual_methods_are_warned_of() {
+    let limits = "limits: {requests: 5, window: 1m}";
+    let of = |methods: &str| warnings(&format!("rules:\n- name: r\n  {methods}\n  {limits}"));
+    assert_eq!(
+        of("method: GTE"),
+        ["r.yaml:3:11: rule \"r\": method: \"GTE\" is an unusual method; did you mean `GET`?"]
+    );
+    assert_eq!(
+        of("endpoint: delte /a"),
+        [
+            "r.yaml:3:13: rule \"r\": endpoint: \"delte\" is an unusual method; did you mean `DELETE`?"
+        ]
+    );
+    assert_eq!(
+        of("method: [get, PURGE]"),
+        ["r.yaml:3:17: rule \"r\": method[1]: \"PURGE\" is an unusual method; check its spelling"]
+    );
+    let usual = "[GET, head, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT, TRACE]";
+    assert!(of(&format!("method: {usual}")).is_empty());
+    assert!(of("method: '*'").is_empty());
+}
+
+#[test]
 fn formats_are_known_by_extension() {
     let of = |name: &str| Format::of(name.as_ref());
     assert_eq!(of("a.yaml"), Some(Format::Yaml));
