@@ -323,3 +323,49 @@ fn a_hash_that_somebody_spoilt_harms_no_other() {
     redis.cli(&["DEL", &name]);
     assert!(counted(&redis) > 100);
 }
+
+#[test]
+fn a_store_that_only_says_hello_is_lost() {
+    let redis = Redis::start();
+    redis.cli(&[
+        "ACL",
+        "SETUSER",
+        "tg",
+        "on",
+        ">secret",
+        "~test:{fleet}:*",
+        "+@all",
+    ]);
+    let url = format!("redis://tg:secret@{}", redis.addr());
+    let mut world = World::new(&[&url], hour());
+    let fleet = |world: &World| world.nodes[0].counters.fleet().health();
+    // It answers the hello, and then no batch.
+    world.traffic_until(|world| fleet(world) == StoreHealth::Up);
+    world.traffic_until(|world| fleet(world) == StoreHealth::Lost);
+    world.traffic_for(Duration::from_millis(2_500));
+    assert_eq!(
+        fleet(&world),
+        StoreHealth::Lost,
+        "hellos alone bring nothing back"
+    );
+    redis.cli(&["ACL", "SETUSER", "tg", "~*"]);
+    world.traffic_until(|world| fleet(world) == StoreHealth::Up);
+    assert_eq!(world.finish(), counted(&redis));
+}
+
+#[test]
+fn a_store_where_nobody_can_be_alive_is_lost() {
+    let redis = Redis::start();
+    redis.cli(&["SET", "test:{fleet}:nodes", "x"]);
+    let mut world = World::new(&[&redis.url()], hour());
+    assert_eq!(
+        world.nodes[0].counters.fleet().health(),
+        StoreHealth::Lost,
+        "not yet met"
+    );
+    world.traffic_for(Duration::from_secs(2));
+    assert_eq!(world.nodes[0].counters.fleet().health(), StoreHealth::Lost);
+    redis.cli(&["DEL", "test:{fleet}:nodes"]);
+    world.traffic_until(|w| w.nodes[0].counters.fleet().health() == StoreHealth::Up);
+    assert_eq!(world.finish(), counted(&redis));
+}
