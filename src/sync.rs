@@ -10,6 +10,7 @@ pub mod batch;
 pub mod core;
 mod driver;
 mod error;
+pub mod event;
 mod lane;
 #[cfg(test)]
 mod model;
@@ -20,7 +21,7 @@ mod wire;
 use crate::units::Timestamp;
 
 pub use core::Core;
-pub use driver::{Finished, Sync, SyncConfig};
+pub use driver::{Finished, Sync, SyncConfig, check_url};
 pub use error::{Failure, Remedy, SyncError};
 pub use lane::Fate;
 pub use offset::Offset;

@@ -401,3 +401,20 @@ fn a_service_manager_is_told_when_it_serves_and_when_it_ends() {
     assert_eq!(told().trim(), "STOPPING=1");
     assert_eq!(daemon.end().0.code(), Some(0));
 }
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let place = Place::new();
+    let link = place.path("endless.yaml");
+    std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+    let output = place
+        .tidegate(["validate", link.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("longer than 16 MiB"),
+        "{}",
+        stderr(&output)
+    );
+}

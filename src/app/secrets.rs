@@ -1,9 +1,6 @@
 //! Secrets, from the files that hold them.
 
-use std::fs;
-use std::path::Path;
-
-use super::config::{Fault, Settings};
+use super::config::{Fault, Settings, read_bounded};
 use crate::server::AdminToken;
 use crate::units::KeySecret;
 
@@ -15,7 +12,7 @@ pub(super) fn key_secret(settings: &Settings) -> Result<KeySecret, Fault> {
     let Some(path) = &settings.key_secret_file else {
         return Ok(KeySecret::public());
     };
-    KeySecret::from_text(&read(path)?).map_err(|error| Fault::Secret {
+    KeySecret::from_text(&read_bounded(path)?).map_err(|error| Fault::Secret {
         path: path.clone(),
         error,
     })
@@ -29,18 +26,11 @@ pub(super) fn admin_token(settings: &Settings) -> Result<Option<AdminToken>, Fau
     let Some(path) = &settings.admin_token_file else {
         return Ok(None);
     };
-    let bytes = read(path)?;
+    let bytes = read_bounded(path)?;
     std::str::from_utf8(&bytes)
         .ok()
         .map(str::trim)
         .filter(|token| token.bytes().all(|b| b.is_ascii_graphic()))
         .and_then(AdminToken::new)
         .map_or_else(|| Err(Fault::Token(path.clone())), |token| Ok(Some(token)))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Fault> {
-    fs::read(path).map_err(|source| Fault::Unreadable {
-        path: path.to_owned(),
-        source,
-    })
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::config::ValueError;
+use crate::sync;
 
 /// The URL of the store as it was written. Shown, user and password are `***`.
 #[derive(Clone, PartialEq, Eq)]
@@ -15,7 +16,7 @@ impl StoreUrl {
     ///
     /// # Errors
     /// [`ValueError::NotAStore`] if the scheme is not one of `redis`, `rediss`
-    /// and `redis+unix`, or nothing follows it. The rest is for the sync to read.
+    /// and `redis+unix`, or what follows makes no sense.
     pub fn parse(text: &str) -> Result<Option<StoreUrl>, ValueError> {
         if text == "none" {
             return Ok(None);
@@ -24,7 +25,7 @@ impl StoreUrl {
             text.strip_prefix(scheme)
                 .is_some_and(|rest| !rest.is_empty())
         });
-        if known {
+        if known && sync::check_url(text).is_ok() {
             Ok(Some(StoreUrl(text.to_owned())))
         } else {
             Err(ValueError::NotAStore)
@@ -75,7 +76,9 @@ mod tests {
             "redis://***@h:6379/2"
         );
         assert_eq!(shown("rediss://:pw@[::1]:6379"), "rediss://***@[::1]:6379");
-        assert_eq!(shown("redis://u:a?b@c@host"), "redis://***@host");
+        // Not even one that is no URL.
+        let odd = StoreUrl("redis://u:a?b@c@host".into());
+        assert_eq!(odd.to_string(), "redis://***@host");
         assert_eq!(
             shown("redis+unix:///run/redis.sock?db=1&pass=pw"),
             "redis+unix:///run/redis.sock?***"
@@ -83,6 +86,18 @@ mod tests {
         assert_eq!(shown("redis://h"), "redis://h");
         let url = StoreUrl::parse("redis://:marker@h").unwrap();
         assert!(!format!("{url:?}").contains("marker"));
+    }
+
+    #[test]
+    fn an_address_that_makes_no_sense_is_refused_at_once() {
+        for text in [
+            "redis://h:notaport",
+            "redis://h:99999",
+            "redis://h/notadb",
+            "redis://[::1",
+        ] {
+            assert_eq!(StoreUrl::parse(text), Err(ValueError::NotAStore), "{text}");
+        }
     }
 
     #[test]

@@ -19,8 +19,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::Now;
 use super::batch::{Batch, Boot, Hello};
-use super::core::{Action, CallId, Core, CoreConfig, Event, RoundTrip};
+use super::core::{Core, CoreConfig};
 use super::error::{Failure, SyncError};
+use super::event::{Action, CallId, Event, RoundTrip};
 use super::observe::Observer;
 use super::wire::{Wire, failure};
 use crate::clock::Clock;
@@ -70,6 +71,20 @@ const EXCHANGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
 const MIN_POLL: Nanos = Nanos::from_millis(1);
 const MAX_POLL: Nanos = Nanos::from_millis(100);
 
+/// Whether `url` can be the address of a store.
+///
+/// # Errors
+/// [`SyncError::BadUrl`] if it makes no sense.
+pub fn check_url(url: &str) -> Result<(), SyncError> {
+    name_tls_provider();
+    Client::open(url).map(drop).map_err(|_| SyncError::BadUrl)
+}
+
+/// The first to name a provider wins; it makes no difference which it was.
+fn name_tls_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// The running exchange with the store.
 #[derive(Debug)]
 pub struct Sync {
@@ -97,8 +112,7 @@ impl Sync {
         counters: Arc<Counters>,
         clock: Clock,
     ) -> Result<Sync, SyncError> {
-        // The first to name a provider wins; it makes no difference which it was.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        name_tls_provider();
         let client = Client::open(config.url.as_str()).map_err(|_| SyncError::BadUrl)?;
         let boot = Boot::new(random());
         let poll = config.pace.min_interval.max(MIN_POLL).min(MAX_POLL);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::Now;
 use super::batch::{Agreement, Batch, BatchReply, Boot, HelloReply, LaneName, Stored, Token};
-use super::core::{Action, CallId, Core, CoreConfig, Event, Report, RoundTrip};
+use super::core::{Core, CoreConfig};
 use super::error::Failure;
+use super::event::{Action, CallId, Event, Report, RoundTrip};
 use crate::counters::{Counters, Fleet, HashId};
 use crate::units::{
     Algorithm, Cost, EncodedIdentity, Key, KeySecret, Limit, LimitId, Nanos, Partitions, Quota,

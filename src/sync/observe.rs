@@ -4,8 +4,9 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use super::batch::Agreement;
-use super::core::Report;
+
 use super::error::Failure;
+use super::event::Report;
 use super::lane::Fate;
 use super::offset::Offset;
 use crate::counters::{Counters, HashId, Totals};

@@ -59,6 +59,9 @@ pub enum Fault {
         /// Why.
         source: io::Error,
     },
+    /// A file is longer than any of ours.
+    #[error("{}: it is longer than 16 MiB", .0.display())]
+    TooLong(PathBuf),
     /// A file did not appear in time.
     #[error("{}: it did not appear within {waited}", path.display())]
     NotThere {

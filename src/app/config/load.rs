@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use super::fault::Fault;
@@ -188,15 +189,36 @@ fn rule_sources(path: &Path) -> Result<Vec<Source>, Fault> {
 
 fn read(path: &Path) -> Result<Source, Fault> {
     let format = Format::of(path).ok_or_else(|| Fault::UnknownFormat(path.to_owned()))?;
-    let text = fs::read_to_string(path).map_err(|source| Fault::Unreadable {
+    let text = String::from_utf8(read_bounded(path)?).map_err(|_| Fault::Unreadable {
         path: path.to_owned(),
-        source,
+        source: std::io::ErrorKind::InvalidData.into(),
     })?;
     Ok(Source {
         name: path.display().to_string(),
         text,
         format,
     })
+}
+
+/// No file of settings, rules or secrets is longer.
+const MAX_FILE: u64 = 16 * 1_024 * 1_024;
+
+/// The bytes of a file.
+///
+/// # Errors
+/// [`Fault`] if it cannot be read, or does not end where a file of ours must.
+pub(in crate::app) fn read_bounded(path: &Path) -> Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path);
+    let read = file.and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(length) if length as u64 > MAX_FILE => Err(Fault::TooLong(path.to_owned())),
+        Ok(_) => Ok(bytes),
+        Err(source) => Err(Fault::Unreadable {
+            path: path.to_owned(),
+            source,
+        }),
+    }
 }
 
 /// What a file is meant to be.
