@@ -5,7 +5,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use super::batch::Agreement;
 
-use super::error::Failure;
+use super::error::{Failure, Remedy};
 use super::event::Report;
 use super::lane::Fate;
 use super::offset::Offset;
@@ -118,9 +118,9 @@ impl Observer {
             Report::Resent => self.resends.increment(1),
             Report::Failed(failure) => {
                 counter!(names::SYNC_ERRORS, "class" => failure.class()).increment(1);
-                // That there is no connection is told once, when the store is lost.
-                let plain = matches!(failure, Failure::Timeout | Failure::Disconnected);
-                if !plain && self.lines.check_key(failure).is_ok() {
+                // What may well pass is told once, when the store is lost.
+                let passes = failure.remedy() == Remedy::Again;
+                if !passes && self.lines.check_key(failure).is_ok() {
                     tracing::warn!(class = failure.class(), "an exchange failed: {failure}");
                 }
             }
