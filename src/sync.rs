@@ -7,6 +7,7 @@
 //! half: the only user of the Redis client.
 
 pub mod batch;
+mod config;
 pub mod core;
 mod driver;
 mod error;
@@ -20,8 +21,9 @@ mod wire;
 
 use crate::units::Timestamp;
 
+pub use config::SyncConfig;
 pub use core::Core;
-pub use driver::{Finished, Sync, SyncConfig, check_url};
+pub use driver::{Finished, Sync, check_url};
 pub use error::{Failure, Remedy, SyncError};
 pub use lane::Fate;
 pub use offset::Offset;

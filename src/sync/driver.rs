@@ -1,6 +1,5 @@
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
-use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
 use std::num::NonZeroU32;
@@ -19,6 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::Now;
 use super::batch::{Batch, Boot, Hello};
+use super::config::SyncConfig;
 use super::core::{Core, CoreConfig};
 use super::error::{Failure, SyncError};
 use super::event::{Action, CallId, Event, RoundTrip};
@@ -26,37 +26,7 @@ use super::observe::Observer;
 use super::wire::{Wire, failure};
 use crate::clock::Clock;
 use crate::counters::{Counters, StoreHealth};
-use crate::units::{KeySecret, Nanos, Pace, Partitions};
-
-/// How a node exchanges with the store.
-#[derive(Clone)]
-pub struct SyncConfig {
-    /// The store's address; it may hold a password.
-    pub url: String,
-    /// This node's name, for people who look into the store.
-    pub node: String,
-    /// The fleet's name: the prefix of all its keys in the store.
-    pub fleet: String,
-    /// The parts that the fleet's cells are spread over.
-    pub partitions: Partitions,
-    /// The secret that the fleet's keys are made with.
-    pub secret: KeySecret,
-    /// How often the node exchanges; limits may have a pace of their own.
-    pub pace: Pace,
-}
-
-/// Shows no address: it may hold a password.
-impl fmt::Debug for SyncConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SyncConfig")
-            .field("url", &"***")
-            .field("node", &self.node)
-            .field("fleet", &self.fleet)
-            .field("partitions", &self.partitions)
-            .field("pace", &self.pace)
-            .finish_non_exhaustive()
-    }
-}
+use crate::units::Nanos;
 
 /// An exchange without an answer is given up after this time; its fate is unknown.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(1);

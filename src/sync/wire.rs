@@ -3,7 +3,7 @@
 use redis::{Cmd, ErrorKind, RedisError, Script, Value};
 
 use super::batch::{Agreement, Batch, BatchReply, Boot, Hello, HelloReply, Stored, Token};
-use super::driver::SyncConfig;
+use super::config::SyncConfig;
 use super::error::Failure;
 use crate::counters::{HashId, Slot, Space};
 use crate::units::{Nanos, Partition, Partitions, Timestamp};
