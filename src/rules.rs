@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::units::{EncodedIdentity, Key, Limit, LimitId, Series};
+use crate::units::{Key, Limit, LimitId, Series};
 use identity::{Identity, LazyAddress};
 use matcher::Matcher;
 use reader::{Report, Spot};
@@ -246,7 +246,7 @@ impl RuleSet {
         for index in self.matcher.find(request.method, &path) {
             let rule = &self.rules[index];
             let identity = rule.identity.of(request, &address);
-            self.apply(rule, tier, &identity, applied);
+            self.apply(rule, tier, |limit| limit.hasher.key(&identity), applied);
         }
     }
 
@@ -267,7 +267,8 @@ impl RuleSet {
     ) -> Result<(), UnknownRule> {
         let index = self.by_name.get(rule).ok_or(UnknownRule)?;
         let tier = tier.map(str::trim);
-        self.apply(&self.rules[*index], tier, &identity::whole(key), applied);
+        let key_of = |limit: &Limit| identity::whole(&limit.hasher, key);
+        self.apply(&self.rules[*index], tier, key_of, applied);
         Ok(())
     }
 
@@ -275,13 +276,13 @@ impl RuleSet {
         &'r self,
         rule: &Rule,
         tier: Option<&str>,
-        identity: &EncodedIdentity,
+        key_of: impl Fn(&Limit) -> Key,
         applied: &mut AppliedLimits<'r>,
     ) {
         let limits = &self.limits[rule.limits(tier)];
         applied.extend(limits.iter().map(|limit| Applied {
             limit,
-            key: limit.hasher.key(identity),
+            key: key_of(limit),
         }));
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 
-use crate::units::{EncodedIdentity, Key, KeySecret, Limit, LimitId, Pace, Quota};
+use crate::units::{Key, KeySecret, Limit, LimitId, Pace, Quota};
 
 /// Makes limits of the quotas that come with each call, so that their cells look
 /// like all others. All of them are one counter space: the state belongs to the key.
@@ -74,8 +74,6 @@ impl PerCall {
 
     /// Who is counted.
     pub(super) fn key(limit: &Limit, identity: &[u8]) -> Key {
-        limit
-            .hasher
-            .key(&EncodedIdentity::of("key", Some(identity)))
+        limit.hasher.key_of("key", identity)
     }
 }

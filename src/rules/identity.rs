@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use smallvec::SmallVec;
 
 use super::{Described, Pairs};
-use crate::units::EncodedIdentity;
+use crate::units::{EncodedIdentity, Key, KeyHasher};
 
 /// The component of an identity that comes in one piece: an explicit key, or the
 /// one source of a rule. One name for both, so that they meet.
@@ -61,9 +61,9 @@ impl KeySource {
     }
 }
 
-/// The identity that was given in one piece.
-pub(super) fn whole(key: &[u8]) -> EncodedIdentity {
-    EncodedIdentity::of(WHOLE, Some(key))
+/// The key of an identity that was given in one piece.
+pub(super) fn whole(hasher: &KeyHasher, key: &[u8]) -> Key {
+    hasher.key_of(WHOLE, key)
 }
 
 impl Identity {

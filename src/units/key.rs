@@ -205,6 +205,25 @@ impl KeyHasher {
         let hash = hasher.finish128();
         Key([hash.h1, hash.h2])
     }
+
+    /// The key of an identity of one component: the same as by [`KeyHasher::key`],
+    /// without a buffer between.
+    pub fn key_of(&self, name: &str, value: &[u8]) -> Key {
+        let mut hasher = self.0;
+        hasher.write(&lengths(name, Some(value)));
+        hasher.write(name.as_bytes());
+        hasher.write(value);
+        let hash = hasher.finish128();
+        Key([hash.h1, hash.h2])
+    }
+}
+
+/// The lengths of a component's name and value, which go before them. A value's is
+/// one more than it is: zero stands for absence, which so cannot be spelt.
+fn lengths(name: &str, value: Option<&[u8]>) -> [u8; 8] {
+    let length = |bytes: &[u8]| u64::try_from(bytes.len()).map_or(u64::MAX, |n| n.min(0xffff_fffe));
+    let value = value.map_or(0, |value| length(value) + 1);
+    (length(name.as_bytes()) | value << 32).to_le_bytes()
 }
 
 /// The components of an identity, encoded without ambiguity: name, presence and
@@ -223,12 +242,7 @@ impl EncodedIdentity {
 
     /// Adds one component.
     pub fn component(&mut self, name: &str, value: Option<&[u8]>) {
-        let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX - 1);
-        // Zero is no length: absence cannot be spelt.
-        let value_length = value.map_or(0, |value| length(value) + 1);
-        self.0
-            .extend_from_slice(&length(name.as_bytes()).to_le_bytes());
-        self.0.extend_from_slice(&value_length.to_le_bytes());
+        self.0.extend_from_slice(&lengths(name, value));
         self.0.extend_from_slice(name.as_bytes());
         self.0.extend_from_slice(value.unwrap_or_default());
     }
@@ -291,6 +305,15 @@ mod tests {
             KeySecret::from_text(b" short \n"),
             Err(KeySecretError::TooShort(5))
         );
+    }
+
+    #[test]
+    fn one_component_makes_the_same_key_with_and_without_a_buffer() {
+        let hasher = KeySecret::public().hasher(b"limit");
+        for value in [&b""[..], b"alice", &[7; 300]] {
+            let identity = EncodedIdentity::of("key", Some(value));
+            assert_eq!(hasher.key_of("key", value), hasher.key(&identity));
+        }
     }
 
     #[test]
