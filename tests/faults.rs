@@ -156,7 +156,9 @@ impl Stopped {
             fault.p999 <= bound(calm.p999, control.p999, p999),
             "{what}: p99.9"
         );
-        assert!(fault.slowest < HELD_UP, "{what}: {:?}", fault.slowest);
+        // A machine that stands still holds up the daemon without a store as well.
+        let held_up = HELD_UP + control.slowest;
+        assert!(fault.slowest < held_up, "{what}: {:?}", fault.slowest);
         self
     }
 
