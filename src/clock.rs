@@ -84,11 +84,6 @@ impl Clock {
         self.0.offset.store(nanos, Ordering::Relaxed);
     }
 
-    /// How many nanoseconds the fleet's clock is ahead of this machine's.
-    pub fn offset(&self) -> i64 {
-        self.0.offset.load(Ordering::Relaxed)
-    }
-
     /// Moves a manual clock on; a system clock moves by itself and ignores it.
     pub fn advance(&self, by: Nanos) {
         if let Source::Manual(now) = &self.0.source {

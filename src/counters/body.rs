@@ -1,7 +1,7 @@
 use super::Delta;
 use super::ledger::{Account, BucketLedger, LogAccount, WindowLedger};
 use super::slot::{Slot, Space};
-use crate::algorithms::{BucketState, LogState, Outcome, State, WindowState};
+use crate::algorithms::{BucketState, LogState, Outcome, State, Verdict, WindowState};
 use crate::units::{Cost, Nanos, Quota, Timestamp, WindowId};
 
 /// A limit's state for one key, with the ledger of what this node has put into it.
@@ -53,6 +53,24 @@ impl Body {
         }
     }
 
+    /// Says what a take would be told, and takes nothing.
+    pub(super) fn probe(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
+        match self {
+            _ if quota.is_ban() => Outcome::BANNED,
+            Body::Window { state, .. } => { *state }.take(quota, cost, now),
+            Body::Bucket { state, .. } => { *state }.take(quota, cost, now),
+            Body::Log(log) => {
+                // Too large to copy for a question.
+                let outcome = log.state.take(quota, cost, now);
+                if matches!(outcome.verdict, Verdict::Admitted { .. }) {
+                    let taken_at = log.state.moment(quota, now);
+                    log.state.give_back(cost, taken_at);
+                }
+                outcome
+            }
+        }
+    }
+
     pub(super) fn charge(&mut self, quota: &Quota, cost: Cost, now: Timestamp) {
         match self {
             Body::Window { state, .. } => state.charge(quota, cost, now),
@@ -61,18 +79,15 @@ impl Body {
         }
     }
 
-    /// Notes an admission in the ledger.
-    pub(super) fn record(&mut self, quota: &Quota, cost: Cost, now: Timestamp) {
+    /// Notes in the ledger what was admitted and counts for the moment `at`.
+    pub(super) fn record(&mut self, quota: &Quota, cost: Cost, at: Timestamp) {
         match self {
             Body::Window { ledger, .. } => ledger.current.admit(cost),
             Body::Bucket { ledger, .. } => {
                 ledger.account.admit(cost);
                 ledger.own_debt = ledger.own_debt.plus(BucketState::cost_as_time(quota, cost));
             }
-            Body::Log(log) => log
-                .account(Space::of(quota).window(now))
-                .account
-                .admit(cost),
+            Body::Log(log) => log.account(Space::of(quota).window(at)).account.admit(cost),
         }
     }
 

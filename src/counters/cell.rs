@@ -65,8 +65,9 @@ impl Cell {
             }
             _ => false,
         };
+        let at = self.body.moment(quota, now);
         if charged && self.is_shared(fleet) {
-            self.body.record(quota, cost, now);
+            self.body.record(quota, cost, at);
         }
         // A peek asks the store too, if the store has not told of late.
         let signal = self.signal(outcome.remaining, now, fleet);
@@ -74,7 +75,7 @@ impl Cell {
             outcome,
             stale: self.marks.stale(now),
             signal,
-            at: self.body.moment(quota, now),
+            at,
         }
     }
 
@@ -88,20 +89,7 @@ impl Cell {
         fleet: &Fleet,
     ) -> Touch {
         self.turn(limit, now, fleet);
-        let outcome = match &mut self.body {
-            _ if quota.is_ban() => Outcome::BANNED,
-            Body::Window { state, .. } => { *state }.take(quota, cost, now),
-            Body::Bucket { state, .. } => { *state }.take(quota, cost, now),
-            Body::Log(log) => {
-                // Too large to copy for a question.
-                let outcome = log.state.take(quota, cost, now);
-                if matches!(outcome.verdict, Verdict::Admitted { .. }) {
-                    let taken_at = log.state.moment(quota, now);
-                    log.state.give_back(cost, taken_at);
-                }
-                outcome
-            }
-        };
+        let outcome = self.body.probe(quota, cost, now);
         Touch {
             outcome,
             stale: self.marks.stale(now),

@@ -506,3 +506,20 @@ fn a_new_amount_keeps_what_was_used_and_a_new_window_does_not() {
 fn a_cell_takes_no_more_than_80_bytes() {
     assert!(std::mem::size_of::<Cell>() <= 80);
 }
+
+#[test]
+fn what_a_log_gives_back_is_taken_from_the_part_that_counted_it() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let limit = limit(Algorithm::SlidingLog, 100, MINUTE);
+    // Another thread was here with a later time, in the next part of the window.
+    let part = Space::of(&limit.quota).length();
+    take(&counters, &limit, 1, 3, START.after(part));
+    let taken = take(&counters, &limit, 1, 5, START);
+    counters.give_back(key(&limit, 1), Cost::new(5), taken.at, START);
+    let key = key(&limit, 1);
+    let costs = counters
+        .slots(key, START.after(part))
+        .into_iter()
+        .map(|slot| counters.freeze(key, slot, &mut Vec::new()).unwrap().cost);
+    assert_eq!(costs.collect::<Vec<_>>(), [3]);
+}
