@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Now;
-use super::batch::{Agreement, Batch, BatchReply, Boot, HelloReply, LaneName, Stored, Token};
+use super::batch::{
+    Agreement, Batch, BatchReply, Boot, Granted, HelloReply, LaneName, Stored, Token,
+};
 use super::core::{Core, CoreConfig};
 use super::error::Failure;
 use super::event::{Action, CallId, Event, Report, RoundTrip};
@@ -22,29 +24,53 @@ struct Store {
 
 #[derive(Clone, Default)]
 struct Hash {
-    lanes: HashMap<LaneName, Token>,
+    /// The token, and what its batch was granted.
+    lanes: HashMap<LaneName, (Token, Vec<u64>)>,
     counts: HashMap<Key, i64>,
+    demands: HashMap<Key, i64>,
 }
 
 impl Store {
     fn apply(&mut self, batch: &Batch, time: Timestamp) -> BatchReply {
         let hash = self.hashes.entry(batch.id).or_default();
-        let stored = hash.lanes.get(&batch.lane).copied();
+        let stored = hash.lanes.get(&batch.lane).map(|(token, _)| *token);
         if stored == batch.previous {
-            hash.lanes.insert(batch.lane, batch.new);
+            let mut granted = Vec::new();
             for (key, delta) in &batch.cells {
-                *hash.counts.entry(*key).or_default() += delta.cost;
+                let count = hash.counts.entry(*key).or_default();
+                *count += delta.cost;
+                let Some(ask) = delta.ask else { continue };
+                *hash.demands.entry(*key).or_default() += ask.demand;
+                let room = i64::try_from(delta.room).unwrap();
+                let free = u64::try_from(room - *count).unwrap_or(0);
+                let part = (free * u64::from(ask.portion) / 1_000_000).max(1);
+                let grant = ask.want.min(part).min(free);
+                *count += i64::try_from(grant).unwrap();
+                granted.push(grant);
             }
+            hash.lanes.insert(batch.lane, (batch.new, granted));
         }
-        let token = hash
-            .lanes
-            .get(&batch.lane)
-            .map_or(Stored::Nothing, |t| Stored::Token(*t));
+        let (token, granted) = match hash.lanes.get(&batch.lane) {
+            None => (Stored::Nothing, &[][..]),
+            Some((token, granted)) => (Stored::Token(*token), &granted[..]),
+        };
+        let asks = batch.cells.iter().filter(|(_, delta)| delta.ask.is_some());
+        let told = asks
+            .enumerate()
+            .map(|(number, (key, _))| Granted {
+                demand: u64::try_from(hash.demands.get(key).copied().unwrap_or(0)).unwrap_or(0),
+                grant: match token == Stored::Token(batch.new) {
+                    true => granted[number],
+                    false => 0,
+                },
+            })
+            .collect();
         let total = |key| u64::try_from(hash.counts.get(key).copied().unwrap_or(0)).unwrap();
         let totals = batch.cells.iter().map(|(key, _)| total(key)).collect();
         BatchReply {
             token,
             totals,
+            told,
             time,
         }
     }
@@ -270,9 +296,21 @@ impl World {
         }
     }
 
+    /// Has everything sent that nobody is in a hurry to send.
+    fn sweep(&mut self) {
+        for node in &self.nodes {
+            for turn in 0..node.counters.sweeps_per_round() {
+                node.counters.sweep(turn, self.now);
+            }
+        }
+    }
+
     fn settle(&mut self) {
         (self.lost, self.doubled) = (0, 0);
         for turn in 0..3_000 {
+            if turn % 300 == 0 {
+                self.sweep();
+            }
             self.step();
             let idle = self.nodes.iter().all(|node| node.core.is_idle());
             if idle && turn > 600 {
@@ -514,7 +552,13 @@ fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
         let identity = EncodedIdentity::of("key", Some(&number.to_be_bytes()));
         let (key, now) = (hasher.key(&identity), world.now);
         let counters = &world.nodes[0].counters;
-        counters.take(&world.limit, &world.limit.quota, key, Cost::new(1), now);
+        counters.take(
+            &world.limit,
+            &world.limit.quota,
+            key,
+            Cost::new(130_000),
+            now,
+        );
     }
     let now = world.clock();
     let Node { core, counters, .. } = &mut world.nodes[0];
@@ -533,5 +577,5 @@ fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
     assert!(!left.iter().any(is_batch), "{left:?}");
     world.give(0, Event::Connected);
     world.settle();
-    assert_eq!(world.store.total(), 1_000);
+    assert_eq!(world.store.total(), 130_000_000);
 }
