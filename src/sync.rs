@@ -17,7 +17,8 @@ mod lane;
 mod model;
 mod observe;
 mod offset;
-mod wire;
+pub mod pacing;
+pub mod wire;
 
 use crate::units::Timestamp;
 
