@@ -92,6 +92,8 @@ pub struct Admission {
     pub life: u64,
     /// The number of the key.
     pub key: u32,
+    /// Its cost.
+    pub cost: Cost,
     /// When, on the store's clock.
     pub at: Timestamp,
     /// When, as the node believed.
@@ -230,9 +232,20 @@ impl World {
         self.tally.checks
     }
 
-    /// How many things have happened so far, for telling where something went wrong.
-    pub fn step(&self) -> u64 {
-        self.agenda.entered()
+    /// Where it stands, for telling where something went wrong.
+    pub fn place(&self) -> String {
+        let passed = self.now.since(self.start);
+        let (seed, step) = (self.scenario.seed, self.agenda.entered());
+        format!("seed {seed}, step {step}, {passed} after the start")
+    }
+
+    /// Cost that living nodes have admitted and never sent, because its window no
+    /// longer mattered.
+    pub fn expired(&self) -> u64 {
+        let nodes = self.places.iter().filter_map(|place| place.node.as_ref());
+        nodes
+            .map(|node| node.engine.counters().totals().expired)
+            .sum()
     }
 
     /// The limits that apply to every check, the measured one first.
@@ -359,6 +372,7 @@ impl World {
                         node,
                         life,
                         key,
+                        cost,
                         at: self.now,
                         counted_at,
                     });
