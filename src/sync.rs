@@ -13,8 +13,6 @@ mod driver;
 mod error;
 pub mod event;
 mod lane;
-#[cfg(test)]
-mod model;
 mod observe;
 mod offset;
 pub mod pacing;

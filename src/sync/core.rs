@@ -392,3 +392,6 @@ fn take_until<T>(due: &mut BTreeMap<Timestamp, Vec<T>>, now: Timestamp) -> Vec<T
         .flatten()
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
