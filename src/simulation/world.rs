@@ -31,7 +31,11 @@ pub struct World {
     agenda: Agenda<Happening>,
     places: Vec<Place>,
     store: SimStore,
-    state: StoreState,
+    /// How many faults keep it stopped, and how many make it stall.
+    stopped: u32,
+    stalled: u32,
+    /// What has reached it since it stalled.
+    waiting: Vec<Happening>,
     /// Grows whenever the store's connections break.
     store_life: u64,
     connections: u64,
@@ -66,14 +70,6 @@ struct Place {
     /// When the last messages arrive that are on their way to the store, and back.
     last_there: Timestamp,
     last_back: Timestamp,
-}
-
-#[derive(Debug)]
-enum StoreState {
-    Up,
-    Stopped,
-    /// It does nothing; what has reached it waits.
-    Stalled(Vec<Happening>),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -181,7 +177,9 @@ impl World {
             agenda: Agenda::default(),
             places: (0..scenario.nodes).map(place).collect(),
             store: SimStore::default(),
-            state: StoreState::Up,
+            stopped: 0,
+            stalled: 0,
+            waiting: Vec::new(),
             store_life: 1,
             connections: 0,
             scenario: scenario.clone(),
@@ -237,6 +235,11 @@ impl World {
         let passed = self.now.since(self.start);
         let (seed, step) = (self.scenario.seed, self.agenda.entered());
         format!("seed {seed}, step {step}, {passed} after the start")
+    }
+
+    /// How often the node has started.
+    pub fn life(&self, node: usize) -> u64 {
+        self.places.get(node).map_or(0, |place| place.life)
     }
 
     /// Cost that living nodes have admitted and never sent, because its window no

@@ -2,7 +2,7 @@
 
 use super::super::node::{Message, Node, Reply, Want};
 use super::super::sizes;
-use super::{News, StoreState, World};
+use super::{News, World};
 use crate::sync::event::{CallId, Report};
 use crate::sync::{Failure, Fate, pacing};
 use crate::units::{Nanos, Timestamp};
@@ -219,9 +219,13 @@ impl World {
         self.agenda.enter(at, given_up);
     }
 
+    fn is_stalled(&self) -> bool {
+        self.stopped == 0 && self.stalled > 0
+    }
+
     pub(super) fn reach_store(&mut self, what: Happening) {
-        if let StoreState::Stalled(waiting) = &mut self.state {
-            waiting.push(what);
+        if self.is_stalled() {
+            self.waiting.push(what);
             return;
         }
         let Happening::Reaches {
@@ -234,7 +238,7 @@ impl World {
         else {
             return;
         };
-        let is_up = matches!(self.state, StoreState::Up) && store_life == self.store_life;
+        let is_up = self.stopped == 0 && store_life == self.store_life;
         let reply = match message {
             _ if !is_up => Reply::Failed(Failure::Disconnected),
             Message::Batch(batch) => {
@@ -271,10 +275,10 @@ impl World {
             return;
         }
         let trip = self.scenario.network.round_trip;
-        let silent = self.places[node].parted > 0 || matches!(self.state, StoreState::Stalled(_));
+        let silent = self.places[node].parted > 0 || self.is_stalled();
         let (takes, failure) = if silent {
             (pacing::CONNECT_TIMEOUT.into(), Some(Failure::Timeout))
-        } else if matches!(self.state, StoreState::Stopped) {
+        } else if self.stopped > 0 {
             (trip, Some(Failure::Disconnected))
         } else {
             (trip.times(TRIPS_TO_CONNECT), None)
@@ -292,7 +296,7 @@ impl World {
         if !self.lives(node, life) {
             return;
         }
-        let is_up = matches!(self.state, StoreState::Up) && self.places[node].parted == 0;
+        let is_up = self.stopped == 0 && !self.is_stalled() && self.places[node].parted == 0;
         let made = match failure {
             Some(failure) => Err(failure),
             None if !is_up => Err(Failure::Disconnected),

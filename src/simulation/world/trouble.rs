@@ -3,8 +3,8 @@
 use super::super::fault::{Memory, Trouble};
 use super::super::node::{Node, Reply};
 use super::super::store::SimStore;
+use super::World;
 use super::events::{Happening, Way};
-use super::{StoreState, World};
 use crate::sync::Failure;
 use crate::units::Nanos;
 
@@ -33,17 +33,16 @@ impl World {
         match what.trouble.clone() {
             Trouble::StoreStops { away, .. } => {
                 lasting = away;
-                self.state = StoreState::Stopped;
+                self.stopped += 1;
                 self.store_life += 1;
+                self.waiting.clear();
                 self.break_connections();
             }
-            Trouble::StoreStalls(while_) => {
-                lasting = while_;
-                if matches!(self.state, StoreState::Up) {
-                    self.state = StoreState::Stalled(Vec::new());
-                }
+            Trouble::StoreStalls(span) => {
+                lasting = span;
+                self.stalled += 1;
             }
-            Trouble::StoreFlushed => self.store.flush(),
+            Trouble::StoreFlushed => self.forget(),
             Trouble::NodeCrashes { node, away } => {
                 lasting = away;
                 self.places[node].node = None;
@@ -67,10 +66,10 @@ impl World {
         };
         match what.trouble.clone() {
             Trouble::StoreStops { memory, .. } => {
-                self.state = StoreState::Up;
+                self.stopped -= 1;
                 match memory {
                     Memory::Kept => {}
-                    Memory::Lost => self.store = SimStore::default(),
+                    Memory::Lost => self.forget(),
                     Memory::Older(_) => {
                         let dump = self.dumps.iter().position(|(of, _)| *of == fault);
                         self.store = match dump {
@@ -81,12 +80,9 @@ impl World {
                 }
             }
             Trouble::StoreStalls(_) => {
-                let state = std::mem::replace(&mut self.state, StoreState::Up);
-                match state {
-                    StoreState::Stalled(waiting) => {
-                        waiting.into_iter().for_each(|what| self.reach_store(what));
-                    }
-                    other => self.state = other,
+                self.stalled -= 1;
+                for what in std::mem::take(&mut self.waiting) {
+                    self.reach_store(what);
                 }
             }
             Trouble::StoreFlushed => {}
@@ -97,6 +93,12 @@ impl World {
                 nodes.iter().for_each(|node| self.places[*node].parted -= 1);
             }
         }
+    }
+
+    /// The store forgets everything, and its replicas and dumps do.
+    fn forget(&mut self) {
+        self.store.flush();
+        self.dumps.iter_mut().for_each(|(_, dump)| dump.flush());
     }
 
     /// Tells the nodes that wait for an answer that none will come. The others find
