@@ -213,10 +213,9 @@ impl SimStore {
                     change += as_float(told.grant);
                     cell.demand = told.demand;
                 }
-                let unit = delta.ask.map_or(1.0, |ask| as_float(ask.unit));
                 let before = cell.level;
                 let reached = match () {
-                    () if debt + unit > room => 2,
+                    () if debt * 8.0 >= room * 7.0 => 2,
                     () if debt * 2.0 >= room => 1,
                     () => 0,
                 };
