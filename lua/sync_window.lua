@@ -5,7 +5,7 @@
 -- ARGV[1]       the lane's field
 -- ARGV[2..n]    the cells' fields
 -- ARGV[n+1]     msgpack {previous token, new token, time to live in ms, open, end of the window
---               in us, the slot's name, channel, deltas, rooms, asks}; for each ask {number of
+--               in us, the slot's name, channel or nothing, deltas, rooms, asks}; for each ask {number of
 --               the cell, wanted, portion in millionths, unit, change of demand}, all in one row
 -- answer        {stored token or nil, seconds, microseconds, total of each cell, demand and
 --               grant of each ask}
@@ -75,7 +75,7 @@ for i = 2, n do
   end
   local reached = count >= room and 2 or count * 2 >= room and 1 or 0
   if reached > level then
-    redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, count, demand, batch[6], time[1] + 0, time[2] + 0))
+    if batch[7] ~= '' then redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, count, demand, batch[6], time[1] + 0, time[2] + 0)) end
     level = reached
   elseif reached == 0 then
     level = 0

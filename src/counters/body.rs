@@ -170,15 +170,18 @@ impl Body {
     }
 
     /// What `slot` may hold in all, in the store's unit, if the limit has `remaining`
-    /// left: what other slots weigh is taken off.
-    pub(super) fn room(&mut self, quota: &Quota, slot: Slot, remaining: u64) -> u64 {
+    /// left: what other slots weigh is taken off. Of what was lent in it, `hold` is unspent.
+    pub(super) fn room(&mut self, quota: &Quota, slot: Slot, remaining: u64, hold: u64) -> u64 {
         match self {
             Body::Bucket { .. } => quota.drain_time().get(),
             Body::Window { state, .. } if slot.window == state.id() => {
                 remaining.saturating_add(state.current())
             }
             Body::Window { .. } => quota.capacity(),
-            Body::Log(log) => remaining.saturating_add(log.account(slot.window).used()),
+            Body::Log(log) => {
+                let used = log.account(slot.window).used();
+                remaining.saturating_add(used.saturating_sub(hold))
+            }
         }
     }
 
@@ -267,11 +270,14 @@ impl Log {
         let account = self.account(slot.window);
         let known = std::mem::replace(&mut account.others, others);
         if others > known {
-            let at = if end < now { end } else { now };
-            account.heard_at = at;
+            let to = end.min(now);
+            let from = slot.window.start(slot.space.length()).max(account.heard_at);
+            // In the middle of the time that it may have come in, on average.
+            let at = from.after(to.since(from).divided_by(2));
+            (account.heard_at, account.logged_at) = (to, at);
             self.state.add(quota, at, Cost::new(others - known));
         } else if others < known {
-            let at = account.heard_at;
+            let at = account.logged_at;
             self.state.give_back(Cost::new(known - others), at);
         }
     }

@@ -352,6 +352,7 @@ impl Cell {
             capacity: quota.capacity(),
             supply: match quota.algorithm() {
                 Algorithm::FixedWindow => Supply::AtTheTurn,
+                Algorithm::SlidingLog => Supply::Trailing,
                 _ => Supply::Continuous,
             },
             nodes: fleet.nodes(),

@@ -65,7 +65,9 @@ impl Edge {
 
     /// The demand here, in cost per second.
     pub(super) fn own(&self, terms: &Terms, now: Timestamp) -> f64 {
-        self.demand.rate(terms.memory(), now)
+        let rate = self.demand.rate(terms.memory(), now);
+        let bias = Demand::bias(terms.memory(), terms.interval());
+        (rate - bias).max(rate / 4.0)
     }
 
     /// The fleet's demand: what was heard, or as much on every node as here.
@@ -171,7 +173,7 @@ impl Edge {
         now: Timestamp,
     ) {
         let asked = self.sent.take().unwrap_or(now);
-        if told.wanted && terms.supply == Supply::Continuous {
+        if told.wanted && terms.supply != Supply::AtTheTurn {
             // What comes back bit by bit is shared out at every interval.
             self.ask_after = asked.after(terms.interval());
         } else if told.wanted && told.grant == 0 {

@@ -94,14 +94,31 @@ impl Cell {
             }
             Body::Log(log) => {
                 let current = space.window(now);
-                if asks && !log.accounts.iter().any(|a| a.window == current) {
-                    let window = current;
-                    slots.push(Slot { space, window });
-                }
-                for account in &log.accounts {
-                    let window = account.window;
-                    if account.account.pending() != 0 || (asks && window == current) {
+                let sent = |window| {
+                    log.accounts
+                        .iter()
+                        .any(|a| a.window == window && a.account.pending() != 0)
+                };
+                let sends = log.accounts.iter().any(|a| a.account.pending() != 0);
+                if asks || sends {
+                    // What the others have added since the store last told of it.
+                    let told = self.marks.heard().before(self.terms(fleet).reaction());
+                    let reach = Slot {
+                        space,
+                        window: current,
+                    }
+                    .reach();
+                    let mut window = space.window(told.max(now.before(reach)));
+                    while window <= current {
                         slots.push(Slot { space, window });
+                        window = window.next();
+                    }
+                }
+                let earlier = log.accounts.iter().map(|a| a.window);
+                for window in earlier.filter(|window| sent(*window)) {
+                    let slot = Slot { space, window };
+                    if !slots.contains(&slot) {
+                        slots.push(slot);
                     }
                 }
             }
@@ -125,7 +142,8 @@ impl Cell {
         };
         // The sync looks at it at the poll before it is due.
         let soon = pace.min_interval.times(2);
-        (wants.lease == 0 && wants.next == 0 && left > soon && ends > soon).then_some(left.minus(pace.min_interval))
+        (wants.lease == 0 && wants.next == 0 && left > soon && ends > soon)
+            .then_some(left.minus(pace.min_interval))
     }
 
     /// Gives back what of the lease is not needed here, and answers when to look again.
@@ -208,7 +226,12 @@ impl Cell {
                 ask,
             });
         }
-        let room = self.body.room(&quota, slot, remaining);
+        let hold = self
+            .edge
+            .as_ref()
+            .filter(|edge| edge.lent_in == slot.window);
+        let hold = hold.map_or(0, |edge| edge.hold);
+        let room = self.body.room(&quota, slot, remaining, hold);
         let (cost, upto) = self.body.freeze(&quota, slot)?;
         Some(Delta {
             cost,

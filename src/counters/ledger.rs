@@ -125,8 +125,9 @@ pub(super) struct LogAccount {
     pub(super) account: Account,
     /// What the others are known to have used in it.
     pub(super) others: u64,
-    /// The moment that the last of it was logged at.
+    /// When that was last more than before, and the moment that it was logged at.
     pub(super) heard_at: Timestamp,
+    pub(super) logged_at: Timestamp,
 }
 
 impl LogAccount {

@@ -59,6 +59,13 @@ impl Demand {
         (count - 3.0 * count.sqrt()).max(0.0) / (memory * maturity(age, memory))
     }
 
+    /// What the estimate is too high by, per second, if it is read because something was
+    /// asked for `ago`: that check is no sign of demand.
+    pub fn bias(memory: Nanos, ago: Nanos) -> f64 {
+        let (ago, memory) = (ago.as_secs_f64(), memory.as_secs_f64());
+        (-ago / memory).exp() / memory
+    }
+
     /// The demand at `now`, per second.
     pub fn rate(&self, memory: Nanos, now: Timestamp) -> f64 {
         let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());

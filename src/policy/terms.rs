@@ -6,8 +6,10 @@ use crate::units::{Cost, Nanos, Pace};
 pub enum Supply {
     /// All at once, at the end of its window.
     AtTheTurn,
-    /// Bit by bit.
+    /// Bit by bit, at an even rate.
     Continuous,
+    /// As it was used, a period later.
+    Trailing,
 }
 
 /// What the policy knows of a limit, and of the fleet that counts it.
@@ -143,7 +145,7 @@ impl Standing {
         let used = float(self.used.saturating_add(self.hold));
         let expected = match terms.supply {
             Supply::AtTheTurn => used + self.fleet * self.left.as_secs_f64() < enough,
-            Supply::Continuous => {
+            Supply::Continuous | Supply::Trailing => {
                 self.fleet * terms.period.as_secs_f64() < FAR * float(terms.amount)
             }
         };
@@ -160,9 +162,7 @@ impl Standing {
     fn is_tight(&self, terms: &Terms) -> bool {
         let supply = float(terms.amount) / terms.period.as_secs_f64();
         let little = (2.0 * Self::coming(terms)).max(EXPOSED * float(terms.capacity));
-        terms.supply == Supply::Continuous
-            && self.fleet > 0.95 * supply
-            && self.room(terms) < little
+        terms.supply == Supply::Continuous && self.fleet > supply && self.room(terms) < little
     }
 
     /// Whether what comes back can be shared out in whole checks without asking.
@@ -178,7 +178,10 @@ impl Standing {
     /// Whether a fleet with this `demand` would use up too much of the limit before a push
     /// arrives.
     fn is_fast(&self, demand: f64, terms: &Terms) -> bool {
-        self.is_tight(terms) || demand * terms.reach() > EXPOSED * float(terms.capacity)
+        // What a trailing limit has used is not announced.
+        terms.supply == Supply::Trailing
+            || self.is_tight(terms)
+            || demand * terms.reach() > EXPOSED * float(terms.capacity)
     }
 
     /// What is left for all, as far as this node knows.
@@ -204,9 +207,16 @@ impl Standing {
         let cost = float(cost.get());
         let room = self.room(terms) - cost;
         let there_is_room = room - self.certain * (age + reach) >= 0.0;
-        let use_to_come = self.certain * self.left.as_secs_f64();
-        let lasts = room - self.unheard(self.certain) - use_to_come >= 0.0;
-        slow || there_is_room || (lasts && !self.overdue && terms.supply == Supply::AtTheTurn)
+        let left = room - self.unheard(self.certain);
+        let lasts = match terms.supply {
+            Supply::AtTheTurn => left >= self.certain * self.left.as_secs_f64(),
+            // What comes back is more than what is asked for.
+            Supply::Continuous | Supply::Trailing => {
+                let demand = self.fleet.max(self.certain) * terms.period.as_secs_f64();
+                left >= 0.0 && demand < float(terms.amount)
+            }
+        };
+        slow || there_is_room || (lasts && !self.overdue)
     }
 
     /// What may be unsent here of a limit that is always full: this node's share of what is
@@ -227,7 +237,7 @@ impl Standing {
         let reach = terms.reach();
         let left = match terms.supply {
             Supply::AtTheTurn => self.left.as_secs_f64().max(reach),
-            Supply::Continuous => f64::MAX,
+            Supply::Continuous | Supply::Trailing => f64::MAX,
         };
         let horizon = (terms.interval().as_secs_f64() + reach).min(left);
         covering(self.own * horizon, DEVIATIONS)
@@ -249,7 +259,17 @@ impl Standing {
 
     /// Whether this node should admit from a lease.
     pub fn leases(&self, terms: &Terms) -> bool {
-        !self.is_shared_out(terms) && !self.is_far(terms) && self.is_fast(self.fleet, terms)
+        let rushed = match terms.supply {
+            Supply::AtTheTurn => true,
+            Supply::Continuous | Supply::Trailing => {
+                let supply = float(terms.amount) / terms.period.as_secs_f64();
+                self.fleet.max(self.certain) >= supply
+            }
+        };
+        rushed
+            && !self.is_shared_out(terms)
+            && !self.is_far(terms)
+            && self.is_fast(self.fleet, terms)
     }
 
     /// Whether nothing is left for anybody until the window ends.

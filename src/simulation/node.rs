@@ -153,8 +153,7 @@ impl Node {
     /// The store has announced something to all nodes.
     pub(super) fn announced(&mut self, announced: Announcement, wants: &mut Vec<Want>) {
         let now = self.now();
-        self.core
-            .announced(announced, self.engine.counters(), now);
+        self.core.announced(announced, self.engine.counters(), now);
         self.perform(wants);
     }
 

@@ -387,11 +387,15 @@ fn announce(
     (key, slot, total, time): (Key, Slot, u64, Timestamp),
     announced: &mut Vec<Announcement>,
 ) {
-    if cell.level > before {
+    if cell.level > before && slot.space.is_announced() {
         announced.push(Announcement {
             key,
             slot,
-            level: if cell.level > 1 { Level::Full } else { Level::Half },
+            level: if cell.level > 1 {
+                Level::Full
+            } else {
+                Level::Half
+            },
             total,
             demand: cell.demand,
             at: time,

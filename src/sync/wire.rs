@@ -81,7 +81,11 @@ impl Wire {
             Space::Buckets { .. } => 0,
         });
         packed.text(&announcement::slot_name(slot));
-        packed.text(&self.channel);
+        packed.text(if slot.space.is_announced() {
+            &self.channel
+        } else {
+            ""
+        });
         packed.array(batch.cells.len());
         for (_, delta) in &batch.cells {
             packed.signed(delta.cost);

@@ -293,7 +293,8 @@ impl World {
             // On a connection of their own.
             let mut last = self.now;
             for at in network.arrivals(self.now, &mut last, &mut self.dice) {
-                self.agenda.enter(at, Happening::Announces { way, announced });
+                self.agenda
+                    .enter(at, Happening::Announces { way, announced });
             }
         }
     }
