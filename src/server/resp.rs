@@ -9,7 +9,8 @@ use tokio::time::Interval;
 use super::Shared;
 use super::observer::{BadKind, Door};
 use super::patient::{Patient, TICKS, ticks};
-use crate::engine::Snapshot;
+use super::waiting::ask_all;
+use crate::engine::{Begun, Pending, Snapshot};
 use crate::protocol::resp::{After, Ask, Frame, MAX_FRAME, Parser, Session, write_frame_error};
 use crate::units::Timestamp;
 
@@ -41,6 +42,9 @@ pub(super) async fn serve(
     let mut connection = Connection::new(id, shared);
     loop {
         let next = connection.answer();
+        if !connection.waiting.is_empty() {
+            connection.settle().await;
+        }
         if !connection.output.is_empty() {
             let wrote = stream.write_all(&connection.output).await;
             if wrote.is_err() || stream.flush().await.is_err() {
@@ -97,6 +101,8 @@ struct Connection<'s> {
     input: Vec<u8>,
     start: usize,
     output: Vec<u8>,
+    /// The checks that wait for the store, each with the place of its answer in `output`.
+    waiting: Vec<(usize, Box<Pending>)>,
     /// How many commands were answered, and batches begun.
     commands: u64,
     batches: u32,
@@ -121,13 +127,14 @@ impl<'s> Connection<'s> {
             input: Vec::new(),
             start: 0,
             output: Vec::new(),
+            waiting: Vec::new(),
             commands: 0,
             batches: 0,
         }
     }
 
     /// Answers the complete commands in the input with one reading of the clock and
-    /// one snapshot of the rules.
+    /// one snapshot of the rules. Checks that must wait are put aside.
     fn answer(&mut self) -> Next {
         let services = &self.shared.services;
         let began = services.clock.local();
@@ -148,12 +155,13 @@ impl<'s> Connection<'s> {
             };
             let (session, output) = (&mut self.session, &mut self.output);
             match command(&frame, session, output, self.shared, &snapshot, now) {
-                None => decisions += 1,
-                Some(After::Continue) => {}
-                Some(After::Malformed) => {
+                Done::Decided => decisions += 1,
+                Done::Waits(check) => self.waiting.push((output.len(), check)),
+                Done::Answered(After::Continue) => {}
+                Done::Answered(After::Malformed) => {
                     services.observer.bad_request(Door::Resp, BadKind::Content);
                 }
-                Some(After::Close) => break Next::Close,
+                Done::Answered(After::Close) => break Next::Close,
             }
             self.start += frame.size();
             self.commands += 1;
@@ -169,6 +177,28 @@ impl<'s> Connection<'s> {
             self.batches = self.batches.wrapping_add(1);
         }
         next
+    }
+
+    /// Waits for the store's word on the checks that were put aside, and puts each answer
+    /// into its place. It never takes longer than these checks may wait.
+    async fn settle(&mut self) {
+        let services = &self.shared.services;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let answers = ask_all(services, waiting.iter().map(|(_, check)| &**check)).await;
+        let now = services.clock.now();
+        let early = std::mem::take(&mut self.output);
+        let mut written = 0;
+        for ((place, check), answer) in waiting.iter_mut().zip(answers) {
+            self.output
+                .extend_from_slice(early.get(written..*place).unwrap_or_default());
+            written = *place;
+            let decision = check.settle(&services.engine, answer, now);
+            services.observer.decided(Door::Resp, &decision);
+            // Only rules have strict limits, and only `TG.CHECK` names rules.
+            Ask::write_check(&mut self.output, &decision);
+        }
+        self.output
+            .extend_from_slice(early.get(written..).unwrap_or_default());
     }
 
     /// Forgets what is answered, and makes sure that there is room to read into.
@@ -199,7 +229,17 @@ impl<'s> Connection<'s> {
     }
 }
 
-/// Answers one command. `None` is a check that was decided.
+/// What became of one command.
+enum Done {
+    /// It was a check, and is decided and answered.
+    Decided,
+    /// It is a check that must wait, and is not answered.
+    Waits(Box<Pending>),
+    /// It was something else, and is answered.
+    Answered(After),
+}
+
+/// Answers one command.
 fn command(
     frame: &Frame<'_>,
     session: &mut Session,
@@ -207,16 +247,19 @@ fn command(
     shared: &Shared,
     snapshot: &Snapshot<'_>,
     now: Timestamp,
-) -> Option<After> {
+) -> Done {
     match Ask::decode(frame, output) {
         Ok(Some(ask)) => {
-            let decision = snapshot.decide(ask.request(), now);
+            let decision = match snapshot.begin(ask.request(), now) {
+                Begun::Decided(decision) => decision,
+                Begun::Pending(check) => return Done::Waits(check),
+            };
             shared.services.observer.decided(Door::Resp, &decision);
             ask.write(output, &decision);
-            None
+            Done::Decided
         }
-        Ok(None) => Some(session.answer(frame, output)),
-        Err(after) => Some(after),
+        Ok(None) => Done::Answered(session.answer(frame, output)),
+        Err(after) => Done::Answered(after),
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) fn shared() -> Shared {
     Shared {
         services: Services {
             engine: Arc::new(engine),
+            authority: None,
             clock: Clock::manual(Timestamp::from_nanos(1_700_000_000_000_000_000)),
             observer: Arc::new(observer),
             readiness: Readiness::default(),

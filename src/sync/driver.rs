@@ -1,7 +1,5 @@
 use std::collections::VecDeque;
-use std::collections::hash_map::RandomState;
 use std::future::Future;
-use std::hash::{BuildHasher, Hasher};
 use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,13 +10,14 @@ use futures_util::future::{OptionFuture, pending};
 use futures_util::stream::FuturesUnordered;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Value};
+use redis::{Client, Cmd, Value};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::Now;
 use super::batch::{Batch, Boot, Hello};
 use super::config::SyncConfig;
+use super::connect::{self, EXCHANGE_TIMEOUT, FIRST_BACKOFF, LAST_BACKOFF, jittered, random};
 use super::core::{Core, CoreConfig};
 use super::error::{Failure, SyncError};
 use super::event::{Action, CallId, Event, RoundTrip};
@@ -28,13 +27,6 @@ use crate::clock::Clock;
 use crate::counters::{Counters, StoreHealth};
 use crate::units::Nanos;
 
-/// An exchange without an answer is given up after this time; its fate is unknown.
-const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(1);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Between attempts to connect: doubling, with up to as much again at random, so that
-/// a fleet does not come back all at once.
-const FIRST_BACKOFF: Duration = Duration::from_millis(50);
-const LAST_BACKOFF: Duration = Duration::from_secs(2);
 /// No more exchanges a second than this from one node.
 const EXCHANGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
 /// The quickest and the slowest that the core is polled.
@@ -46,13 +38,7 @@ const MAX_POLL: Nanos = Nanos::from_millis(100);
 /// # Errors
 /// [`SyncError::BadUrl`] if it makes no sense.
 pub fn check_url(url: &str) -> Result<(), SyncError> {
-    name_tls_provider();
-    Client::open(url).map(drop).map_err(|_| SyncError::BadUrl)
-}
-
-/// The first to name a provider wins; it makes no difference which it was.
-fn name_tls_provider() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    connect::client(url).map(drop)
 }
 
 /// The running exchange with the store.
@@ -82,8 +68,7 @@ impl Sync {
         counters: Arc<Counters>,
         clock: Clock,
     ) -> Result<Sync, SyncError> {
-        name_tls_provider();
-        let client = Client::open(config.url.as_str()).map_err(|_| SyncError::BadUrl)?;
+        let client = connect::client(&config.url)?;
         let boot = Boot::new(random());
         let poll = config.pace.min_interval.max(MIN_POLL).min(MAX_POLL);
         let core = Core::new(CoreConfig {
@@ -302,25 +287,7 @@ impl Driver {
         let client = self.client.clone();
         Box::pin(async move {
             sleep(pause).await;
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(CONNECT_TIMEOUT))
-                .set_response_timeout(None);
-            let connecting = client.get_multiplexed_async_connection_with_config(&config);
-            let connected = timeout(2 * CONNECT_TIMEOUT, connecting).await;
-            let mut connection = connected
-                .map_err(|_| Failure::Timeout)?
-                .map_err(|error| failure(&error))?;
-            for command in Wire::load() {
-                let loading = timeout(
-                    EXCHANGE_TIMEOUT,
-                    command.query_async::<Value>(&mut connection),
-                );
-                loading
-                    .await
-                    .map_err(|_| Failure::Timeout)?
-                    .map_err(|error| failure(&error))?;
-            }
-            Ok(connection)
+            connect::connect(&client, &Wire::load()).await
         })
     }
 
@@ -350,15 +317,4 @@ fn now(clock: &Clock) -> Now {
         local,
         fleet: clock.to_fleet(local),
     }
-}
-
-/// A number that no other start of any node has: the seed of the standard library's
-/// hasher comes from the operating system.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
-
-fn jittered(pause: Duration) -> Duration {
-    let thousandths = u32::try_from(random() % 1_000).unwrap_or(0);
-    pause + pause * thousandths / 1_000
 }
