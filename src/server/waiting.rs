@@ -1,6 +1,7 @@
 //! Checks that wait for the store.
 
 use futures_util::future::join_all;
+use tokio::task::coop::unconstrained;
 
 use super::Services;
 use crate::engine::{Pending, Ruling, Unanswered};
@@ -12,7 +13,9 @@ pub(super) async fn ask_all<'p>(
     checks: impl IntoIterator<Item = &'p Pending>,
 ) -> Vec<Result<Ruling, Unanswered>> {
     let checks = checks.into_iter();
-    join_all(checks.map(|check| ask(services, check))).await
+    let asking = join_all(checks.map(|check| ask(services, check)));
+    // Making room for others in between would let later questions overtake.
+    unconstrained(asking).await
 }
 
 /// What came of the question of one check.

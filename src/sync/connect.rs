@@ -14,6 +14,9 @@ use super::wire::failure;
 
 /// An exchange without an answer is given up after this time; its fate is unknown.
 pub(super) const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(1);
+/// So many exchanges of one connection may be under way before another must wait for its
+/// turn: those that wait would no longer be sent in the order in which they were begun.
+pub(super) const MOST_UNDER_WAY: usize = 16_384;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Between attempts to connect: doubling, with up to as much again at random, so that
 /// a fleet does not come back all at once.
@@ -48,6 +51,7 @@ pub(super) async fn connect(
 ) -> Result<MultiplexedConnection, Failure> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_pipeline_buffer_size(MOST_UNDER_WAY)
         .set_response_timeout(None);
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     let connected = timeout(2 * CONNECT_TIMEOUT, connecting).await;

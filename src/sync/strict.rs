@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::breaker::{Breaker, Change, Fate, Ticket};
 use super::config::SyncConfig;
-use super::connect;
+use super::connect::{self, MOST_UNDER_WAY};
 use super::error::{Failure, SyncError};
 use super::wire::failure;
 use crate::clock::Clock;
@@ -29,9 +29,6 @@ use crate::units::{Nanos, Timestamp};
 use keeper::{Links, keeper};
 use observe::Observer;
 use script::{Answer, Form};
-
-/// So many checks may wait for the store at once.
-const MOST_UNDER_WAY: usize = 16_384;
 
 /// Puts the checks of strict limits to the store.
 pub struct Strict {
