@@ -303,7 +303,7 @@ fn a_stopped_store_is_answered_for_by_policy_and_soon_not_asked_any_more() {
 fn a_breaker_opens_after_three_checks_and_tells_so() {
     let redis = Redis::start();
     let limit = "{ requests: 5, window: 1d, on_store_loss: closed }";
-    let daemon = daemon_with(&redis, &rule(limit), &["--strict-timeout", "50ms"]);
+    let daemon = daemon_with(&redis, &rule(limit), &["--strict-timeout", "500ms"]);
     // Connected, and the script run once.
     wait_until("a decision of the store", || check(&daemon).status == 429);
     let opened = || daemon.metric("tidegate_breaker_open", &[]) == 1.0;

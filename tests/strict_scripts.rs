@@ -7,13 +7,14 @@
 mod kit;
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
-use kit::Redis;
+use kit::{Proxy, Redis};
 use redis::Connection;
 use tidegate::algorithms::{Outcome, State, Verdict, WindowState};
 use tidegate::clock::Clock;
 use tidegate::counters::{Slot, Space};
-use tidegate::engine::{Authority, Counted, Question, Ruling};
+use tidegate::engine::{Authority, Counted, Question, Ruling, Unanswered};
 use tidegate::sync::{Strict, SyncConfig};
 use tidegate::units::{
     Algorithm, Cost, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions, Quota, Timestamp,
@@ -34,7 +35,7 @@ impl Bench {
     fn new() -> Bench {
         let redis = Redis::start();
         let runtime = Runtime::new().unwrap();
-        let strict = strict(&redis, &runtime, Clock::system());
+        let strict = strict(&redis.url(), &runtime, Clock::system());
         Bench {
             connection: redis.connect(),
             redis,
@@ -76,9 +77,9 @@ impl Bench {
     }
 }
 
-fn strict(redis: &Redis, runtime: &Runtime, clock: Clock) -> Strict {
+fn strict(url: &str, runtime: &Runtime, clock: Clock) -> Strict {
     let config = SyncConfig {
-        url: redis.url(),
+        url: url.into(),
         node: "n".into(),
         fleet: FLEET.into(),
         partitions: Partitions::default(),
@@ -91,11 +92,16 @@ fn strict(redis: &Redis, runtime: &Runtime, clock: Clock) -> Strict {
 }
 
 fn ask(runtime: &Runtime, strict: &Strict, limits: &[Counted], cost: u64) -> Ruling {
-    let question = Question {
+    runtime
+        .block_on(strict.ask(&question(limits, cost)))
+        .unwrap()
+}
+
+fn question(limits: &[Counted], cost: u64) -> Question {
+    Question {
         limits: limits.to_vec(),
         cost: Cost::new(cost),
-    };
-    runtime.block_on(strict.ask(&question)).unwrap()
+    }
 }
 
 fn counted_with(quota: Quota, who: &str, change: impl FnOnce(&mut Limit)) -> Counted {
@@ -484,7 +490,7 @@ fn nodes_whose_clocks_differ_agree_on_one_window_by_the_stores_clock() {
     ahead.set_offset(5_000_000_000);
     let behind = Clock::system();
     behind.set_offset(-90_000_000_000);
-    let others = [ahead, behind].map(|clock| strict(&bench.redis, &bench.runtime, clock));
+    let others = [ahead, behind].map(|clock| strict(&bench.redis.url(), &bench.runtime, clock));
     let nodes = [&bench.strict, &others[0], &others[1]];
     for algorithm in Algorithm::ALL {
         let quota = quota(algorithm, 60, 2_000, None);
@@ -506,4 +512,71 @@ fn a_store_that_has_forgotten_the_script_is_taught_it_again() {
         assert_eq!(bench.redis.cli(&["SCRIPT", "FLUSH"]), "OK");
         assert_eq!(bench.one(&limit, 1).1.remaining, 1_000 - used);
     }
+}
+
+#[test]
+fn a_check_whose_answer_is_lost_is_charged_once_and_never_sent_again() {
+    let bench = Bench::new();
+    let proxy = Proxy::start(bench.redis.addr());
+    let strict = strict(&proxy.url(), &bench.runtime, Clock::system());
+    let limit = [counted(
+        quota(Algorithm::FixedWindow, 100, 86_400_000, None),
+        "a",
+    )];
+    for round in 1..=10 {
+        proxy.drop_replies_to("EVALSHA", 1);
+        let question = question(&limit, 1);
+        let asked = bench.runtime.block_on(strict.ask(&question));
+        assert_eq!(asked, Err(Unanswered));
+        assert_eq!(proxy.dropped(), round);
+        // On the next connection, as soon as there is one.
+        let ruling = ask(&bench.runtime, &strict, &limit, 1);
+        assert_eq!(ruling.outcomes[0].remaining, 100 - 2 * round);
+    }
+}
+
+#[test]
+fn a_check_that_waits_in_vain_may_still_be_charged() {
+    let bench = Bench::new();
+    let proxy = Proxy::start(bench.redis.addr());
+    let strict = strict(&proxy.url(), &bench.runtime, Clock::system());
+    let quota = quota(Algorithm::FixedWindow, 100, 86_400_000, None);
+    let patient = [counted(quota, "a")];
+    // Its own patience is shorter than that of others.
+    let hasty = [counted_with(quota, "a", |limit| {
+        limit.strict_timeout = Some(Nanos::from_millis(20));
+    })];
+    assert_eq!(
+        ask(&bench.runtime, &strict, &patient, 1).outcomes[0].remaining,
+        99
+    );
+    proxy.stall();
+    let asked = bench
+        .runtime
+        .block_on(async { strict.ask(&question(&hasty, 1)).await });
+    assert_eq!(asked, Err(Unanswered));
+    proxy.release();
+    assert_eq!(
+        ask(&bench.runtime, &strict, &patient, 1).outcomes[0].remaining,
+        97
+    );
+}
+
+#[test]
+fn a_check_that_nobody_waits_for_is_charged_once_at_most_and_holds_nobody_up() {
+    let bench = Bench::new();
+    let limit = [counted(
+        quota(Algorithm::FixedWindow, 100, 86_400_000, None),
+        "a",
+    )];
+    bench.ask(&limit, 1);
+    {
+        let _context = bench.runtime.enter();
+        let question = question(&limit, 1);
+        let mut asked = bench.strict.ask(&question);
+        let mut nobody = Context::from_waker(Waker::noop());
+        assert!(asked.as_mut().poll(&mut nobody).is_pending());
+    }
+    let left = bench.ask(&limit, 1).outcomes[0].remaining;
+    assert!(left == 97 || left == 98, "{left}");
 }

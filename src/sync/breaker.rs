@@ -39,8 +39,9 @@ pub(super) enum Fate {
     Answered,
     /// It was not.
     Failed,
-    /// Nobody waited for the answer.
-    Abandoned,
+    /// It tells nothing new: nobody waited for the answer, or it failed with others for one
+    /// reason, such as a connection that broke.
+    Unclear,
 }
 
 /// What the breaker changed to.
@@ -93,12 +94,12 @@ impl Breaker {
                     return self.change(open, Change::Opened);
                 }
             }
-            (State::Closed { .. }, Fate::Abandoned) | (State::Open { .. }, _) => {}
+            (State::Closed { .. }, Fate::Unclear) | (State::Open { .. }, _) => {}
             (State::Probing, Fate::Answered) => {
                 return self.change(State::Closed { failures: 0 }, Change::Closed);
             }
-            // A probe that nobody waited for says nothing good.
-            (State::Probing, Fate::Failed | Fate::Abandoned) => {
+            // A probe must say something good.
+            (State::Probing, Fate::Failed | Fate::Unclear) => {
                 return self.change(open, Change::Opened);
             }
         }
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_probe_that_fails_or_that_nobody_waits_for_opens_it_again() {
-        for fate in [Fate::Failed, Fate::Abandoned] {
+        for fate in [Fate::Failed, Fate::Unclear] {
             let mut breaker = open(0);
             let probe = ticket(&mut breaker, at(40));
             assert_eq!(breaker.settle(probe, fate, at(41)), Some(Change::Opened));
@@ -202,7 +203,7 @@ mod tests {
         );
         assert!(breaker.ask(at(3)).0.is_none());
         let probe = ticket(&mut breaker, at(31));
-        for fate in [Fate::Answered, Fate::Failed, Fate::Abandoned] {
+        for fate in [Fate::Answered, Fate::Failed, Fate::Unclear] {
             assert_eq!(breaker.settle(late.pop().unwrap(), fate, at(32)), None);
         }
         assert!(breaker.ask(at(32)).0.is_none());
@@ -221,7 +222,7 @@ mod tests {
         let mut breaker = Breaker::new(0);
         for _ in 0..10 {
             let ticket = ticket(&mut breaker, at(0));
-            assert_eq!(breaker.settle(ticket, Fate::Abandoned, at(0)), None);
+            assert_eq!(breaker.settle(ticket, Fate::Unclear, at(0)), None);
         }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::Value;
+use redis::aio::MultiplexedConnection;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -80,11 +81,14 @@ impl Strict {
             return Err(Unanswered);
         };
         let answered = timeout(self.patience(question), self.exchange(question)).await;
-        let answered = answered.unwrap_or(Err(Failure::Timeout));
+        let answered = answered.unwrap_or(Err((Failure::Timeout, Fate::Failed)));
         let now = self.clock.local();
-        self.observer
-            .asked(answered.as_ref().err().copied(), now.since(began));
-        asking.end(answered.as_ref().err().copied(), now);
+        let (failure, fate) = match &answered {
+            Ok(_) => (None, Fate::Answered),
+            Err((failure, fate)) => (Some(*failure), *fate),
+        };
+        self.observer.asked(failure, now.since(began));
+        asking.end(fate, failure, now);
         answered.map_err(|_| Unanswered)
     }
 
@@ -98,13 +102,34 @@ impl Strict {
     /// One exchange. Today's stores take any keys in one call; where they do not, limits
     /// whose keys may share one must be asked together, and those that admitted be given
     /// back what they took when others refuse.
-    async fn exchange(&self, question: &Question) -> Result<Ruling, Failure> {
-        let mut link = self.links.link().await.ok_or(Failure::Disconnected)?;
+    async fn exchange(&self, question: &Question) -> Result<Ruling, (Failure, Fate)> {
+        let Some(mut link) = self.links.link().await else {
+            return Err((Failure::Disconnected, Fate::Failed));
+        };
+        let answered = self.exchange_over(&mut link.connection, question).await;
+        answered.map_err(|failure| {
+            let fate = match failure {
+                // A key that holds something else is that key's trouble; the store is well.
+                Failure::WrongType => Fate::Answered,
+                Failure::Disconnected | Failure::ReadOnly if !self.links.is_broken(link.number) => {
+                    Fate::Unclear
+                }
+                _ => Fate::Failed,
+            };
+            (failure, fate)
+        })
+    }
+
+    async fn exchange_over(
+        &self,
+        connection: &mut MultiplexedConnection,
+        question: &Question,
+    ) -> Result<Ruling, Failure> {
         let mut now = self.clock.now();
         let (mut taught, mut told) = (false, false);
         loop {
             let command = self.form.command(question, now);
-            let said = command.query_async::<Value>(&mut link.connection).await;
+            let said = command.query_async::<Value>(connection).await;
             match said.map_err(|error| failure(&error)) {
                 Ok(said) => match self.form.answer(question, &said)? {
                     Answer::Ruling(ruling) => return Ok(ruling),
@@ -114,17 +139,10 @@ impl Strict {
                 // It was not run, so it may be sent again.
                 Err(Failure::NoScript) if !taught => {
                     taught = true;
-                    let taught = Form::load()
-                        .query_async::<Value>(&mut link.connection)
-                        .await;
+                    let taught = Form::load().query_async::<Value>(connection).await;
                     taught.map_err(|error| failure(&error))?;
                 }
-                Err(failure) => {
-                    if matches!(failure, Failure::Disconnected | Failure::ReadOnly) {
-                        self.links.is_broken(link.number);
-                    }
-                    return Err(failure);
-                }
+                Err(failure) => return Err(failure),
             }
         }
     }
@@ -180,12 +198,7 @@ impl<'s> Asking<'s> {
         })
     }
 
-    fn end(&mut self, failure: Option<Failure>, now: Timestamp) {
-        // A key that holds something else is that key's trouble; the store is well.
-        let fate = match failure {
-            None | Some(Failure::WrongType) => Fate::Answered,
-            Some(_) => Fate::Failed,
-        };
+    fn end(&mut self, fate: Fate, failure: Option<Failure>, now: Timestamp) {
         if let Some(ticket) = self.ticket.take() {
             self.strict.settle(ticket, fate, failure, now);
         }
@@ -197,7 +210,7 @@ impl Drop for Asking<'_> {
         if let Some(ticket) = self.ticket.take() {
             self.strict.observer.abandoned();
             let now = self.strict.clock.local();
-            self.strict.settle(ticket, Fate::Abandoned, None, now);
+            self.strict.settle(ticket, Fate::Unclear, None, now);
         }
     }
 }

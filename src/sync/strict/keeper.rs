@@ -59,23 +59,29 @@ impl Links {
 
     /// The connection; waits until there is one. `None` if there will be none.
     pub(super) async fn link(&self) -> Option<Link> {
+        let is_whole = |link: &Option<Link>| {
+            let broken = *self.broken.borrow();
+            link.as_ref().is_some_and(|link| link.number > broken)
+        };
         // The usual case, and the order of those who ask is kept.
-        if let Some(link) = &*self.present.borrow() {
-            return Some(link.clone());
+        {
+            let present = self.present.borrow();
+            if is_whole(&present) {
+                return present.clone();
+            }
         }
         self.want();
         let mut present = self.present.clone();
-        let link = present.wait_for(Option::is_some).await.ok()?;
-        link.clone()
+        present.wait_for(is_whole).await.ok()?.clone()
     }
 
-    /// The connection numbered `number` is of no more use.
-    pub(super) fn is_broken(&self, number: u64) {
+    /// The connection numbered `number` is of no more use. Answers whether that is news.
+    pub(super) fn is_broken(&self, number: u64) -> bool {
         self.broken.send_if_modified(|highest| {
             let news = number > *highest;
             *highest = number.max(*highest);
             news
-        });
+        })
     }
 
     /// The present connection is of no more use.
