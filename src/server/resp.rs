@@ -324,14 +324,17 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::testing::shared;
+    use crate::server::testing::{shared, shared_with_store};
     use tokio::io::{DuplexStream, duplex};
     use tokio::task::JoinHandle;
     use tokio::time::{self, Instant};
 
     fn start(buffer: usize) -> (DuplexStream, JoinHandle<()>) {
+        start_with(shared(), buffer)
+    }
+
+    fn start_with(shared: Shared, buffer: usize) -> (DuplexStream, JoinHandle<()>) {
         let (ours, theirs) = duplex(buffer);
-        let shared = shared();
         let serving = tokio::spawn(async move {
             serve(theirs, 1, &shared, std::future::pending()).await;
         });
@@ -436,6 +439,46 @@ mod tests {
             .collect();
         assert_eq!(replies, wanted + "+OK\r\n");
         writer.await.unwrap();
+        serving.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_the_store_keeps_the_order_and_wears_out_no_patience() {
+        // Longer than a command may take to come in, or a connection to say nothing.
+        let wait = Duration::from_secs(2 * 3_600);
+        let (mut stream, serving) = start_with(shared_with_store(wait), 4_096);
+        let before = Instant::now();
+        stream
+            .write_all(b"PING\r\nTG.CHECK exact k 5\r\nTG.CHECK here k 2\r\nECHO a\r\nTG.CHECK exact k 7\r\nQUIT\r\n")
+            .await
+            .unwrap();
+        let exact = |cost| format!("*5\r\n:0\r\n:9\r\n:{cost}\r\n:-1\r\n:0\r\n");
+        let replies = said(&mut stream).await;
+        let (first, rest) = replies.split_at("+PONG\r\n".len() + exact(5).len());
+        assert_eq!(first, format!("+PONG\r\n{}", exact(5)));
+        assert!(
+            rest.starts_with("*5\r\n:0\r\n:9\r\n:7\r\n:-1\r\n:"),
+            "{rest}"
+        );
+        let end = format!("\r\n$1\r\na\r\n{}+OK\r\n", exact(7));
+        assert!(rest.ends_with(&end), "{rest}");
+        serving.await.unwrap();
+        // The two waited together.
+        assert!(before.elapsed() < 2 * wait, "{:?}", before.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_a_command_may_come_while_the_one_before_it_waits() {
+        let wait = Duration::from_secs(60);
+        let (mut stream, serving) = start_with(shared_with_store(wait), 4_096);
+        stream
+            .write_all(b"TG.CHECK exact k 5\r\nECH")
+            .await
+            .unwrap();
+        time::sleep(wait / 2).await;
+        stream.write_all(b"O a\r\nQUIT\r\n").await.unwrap();
+        let replies = said(&mut stream).await;
+        assert!(replies.ends_with("$1\r\na\r\n+OK\r\n"), "{replies}");
         serving.await.unwrap();
     }
 
