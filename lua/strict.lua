@@ -64,9 +64,10 @@ local function scale(a, b, c)
   return base + quotient, rest
 end
 
-local function put(key, field, value, ttl)
+-- A hash that has the field already has its time to live.
+local function put(key, field, value, ttl, present)
   call('HSET', key, field, value)
-  if call('PTTL', key) < 0 then call('PEXPIRE', key, ttl) end
+  if not present and call('PTTL', key) < 0 then call('PEXPIRE', key, ttl) end
 end
 
 -- A count, and what stands beside it.
@@ -78,7 +79,8 @@ end
 local function window(limit, field, at)
   local ttl, capacity, length = limit[5], limit[7], limit[8]
   local into = math.fmod(now, length)
-  local count, beside = counted(call('HGET', KEYS[at], field))
+  local present = call('HGET', KEYS[at], field)
+  local count, beside = counted(present)
   local before, weighed = 0, 0
   if limit[1] == SLIDING then
     before = counted(call('HGET', KEYS[at - 1], field))
@@ -108,7 +110,7 @@ local function window(limit, field, at)
   end
   function self.charge()
     count = math.min(count + cost, LARGEST)
-    put(KEYS[at], field, string.format('%.0f', count) .. beside, ttl)
+    put(KEYS[at], field, string.format('%.0f', count) .. beside, ttl, present)
   end
   function self.figures()
     local reset = 0
@@ -157,8 +159,8 @@ local function bucket(limit, field, at)
   function self.charge()
     debt = debt + cost * token
     local packed = struct.pack('>dd', debt * 1000 / rate, last)
-    put(KEYS[at], field, packed .. (here or ''):sub(17), ttl)
-    if after then put(KEYS[at + 1], field, packed .. after:sub(17), ttl) end
+    put(KEYS[at], field, packed .. (here or ''):sub(17), ttl, here)
+    if after then put(KEYS[at + 1], field, packed .. after:sub(17), ttl, after) end
   end
   function self.figures()
     return math.max(capacity - divide_up(debt, token), 0), drained(debt)
@@ -262,7 +264,8 @@ for i = 2, #asked do
   if cost > 0 and charged then check.charge() end
   local remaining, reset = check.figures()
   for _, figure in ipairs({ check.verdict, remaining, check.retry or 0, reset, check.delay or 0 }) do
-    out[#out + 1] = figure
+    -- What no integer of a reply holds is as good as for ever.
+    out[#out + 1] = math.min(figure, 2 ^ 62)
   end
 end
 return out

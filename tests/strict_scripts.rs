@@ -132,7 +132,7 @@ fn hash(limit: &Counted, window: WindowId) -> String {
 
 /// The same, told in whole microseconds as the store tells it.
 fn in_micros(outcome: Outcome) -> Outcome {
-    let up = |span: Nanos| Nanos::new(span.get().div_ceil(1_000) * 1_000);
+    let up = |span: Nanos| Nanos::new(span.get().div_ceil(1_000).saturating_mul(1_000));
     Outcome {
         verdict: match outcome.verdict {
             Verdict::Admitted { delay } => Verdict::Admitted { delay: up(delay) },
@@ -178,6 +178,7 @@ fn quotas() -> Vec<Quota> {
         quota(TokenBucket, 7, 3_600_000, Some(3)),
         quota(TokenBucket, 33_333, 86_400_000, Some(9)),
         quota(TokenBucket, 700_000, 1, Some(50)),
+        quota(SlidingWindow, 3, 1, None),
         quota(LeakyBucket, 13, 60, Some(4)),
         quota(LeakyBucket, 999_983, 1_000, Some(20)),
     ]
@@ -319,7 +320,10 @@ fn counts_are_shared_with_the_other_modes_and_what_stands_beside_them_is_kept() 
     bench.hset(&name, limit.key, b"4");
     assert_eq!(bench.one(&limit, 1).1.remaining, 5);
     assert_eq!(bench.hget(&name, limit.key).unwrap(), b"5");
-    // Nobody had set a time to live.
+    // A hash that is new is given its time to live; the others have theirs.
+    let fresh = counted(quota(Algorithm::FixedWindow, 10, 86_400_000, None), "b");
+    bench.one(&fresh, 1);
+    let name = hash(&fresh, window);
     let slot = Slot {
         space: Space::of(&limit.limit.quota),
         window,
@@ -361,7 +365,6 @@ fn debts_are_shared_with_the_other_modes_and_what_stands_beside_them_is_kept() {
     for name in [&next, &hash(&limit, window)] {
         let kept = bench.hget(name, limit.key).unwrap();
         assert!((debt(&kept) / token - 8.0).abs() < 0.1, "{}", debt(&kept));
-        assert!(bench.ttl_ms(name) > 0);
     }
 
     // What lies in the slice before is taken over.
@@ -377,6 +380,7 @@ fn debts_are_shared_with_the_other_modes_and_what_stands_beside_them_is_kept() {
         bench.hget(&hash(&other, window), other.key).unwrap().len(),
         16
     );
+    assert!(bench.ttl_ms(&hash(&other, window)) > 0);
 }
 
 #[test]
@@ -399,6 +403,36 @@ fn a_clock_that_stepped_back_neither_repays_nor_freezes_a_debt() {
     // Further ahead it is a wrong clock's.
     let (_, afresh) = owe(Nanos::from_secs(3_600 * 24));
     assert_eq!(afresh.remaining, 9);
+}
+
+#[test]
+fn buckets_beyond_all_measure_are_counted_to_a_small_part_of_a_token() {
+    let bench = Bench::new();
+    let quota =
+        |algorithm, burst| Quota::new(algorithm, 1, Quota::MAX_PERIOD, Some(burst)).unwrap();
+    // Two centuries, in which no whole number of microseconds is exact any more.
+    let limit = counted(quota(Algorithm::TokenBucket, 20), "a");
+    for left in (0..20).rev() {
+        let (_, said) = bench.one(&limit, 1);
+        assert!(admits(said) && said.remaining == left, "{said:?}");
+    }
+    let (_, said) = bench.one(&limit, 1);
+    let Verdict::Refused { retry_after } = said.verdict else {
+        panic!("{said:?}");
+    };
+    let token = Quota::MAX_PERIOD.get();
+    assert!(
+        retry_after.get().abs_diff(token) < token / 1_000,
+        "{retry_after}"
+    );
+
+    // More than any clock will see, and than any answer can tell.
+    let limit = counted(quota(Algorithm::LeakyBucket, (1 << 53) - 1), "a");
+    assert!(admits(bench.one(&limit, 1 << 52).1));
+    let (_, said) = bench.one(&limit, 1);
+    assert_eq!(said.verdict, Verdict::Admitted { delay: Nanos::MAX });
+    assert_eq!(said.reset_after, Nanos::MAX);
+    assert!(said.remaining.abs_diff(1 << 52) < 10, "{said:?}");
 }
 
 #[test]

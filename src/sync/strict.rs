@@ -126,15 +126,16 @@ impl Strict {
         question: &Question,
     ) -> Result<Ruling, Failure> {
         let mut now = self.clock.now();
-        let (mut taught, mut told) = (false, false);
+        let mut taught = false;
         loop {
             let command = self.form.command(question, now);
             let said = command.query_async::<Value>(connection).await;
             match said.map_err(|error| failure(&error)) {
                 Ok(said) => match self.form.answer(question, &said)? {
                     Answer::Ruling(ruling) => return Ok(ruling),
-                    Answer::Elsewhen(at) if !told => (now, told) = (at, true),
-                    Answer::Elsewhen(_) => return Err(Failure::BadReply),
+                    // Once more, with the keys of its own time. (Windows of milliseconds
+                    // may pass on the way again; the deadline ends it.)
+                    Answer::Elsewhen(at) => now = at,
                 },
                 // It was not run, so it may be sent again.
                 Err(Failure::NoScript) if !taught => {

@@ -192,7 +192,7 @@ impl Packed {
         let _ = rmp::encode::write_uint(&mut self.0, number);
     }
 
-    fn signed(&mut self, number: i64) {
+    pub(super) fn signed(&mut self, number: i64) {
         let _ = rmp::encode::write_sint(&mut self.0, number);
     }
 }

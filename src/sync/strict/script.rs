@@ -13,6 +13,10 @@ use crate::units::{Algorithm, Nanos, Partitions, Quota, Timestamp, WindowId};
 const STRICT: &str = include_str!("../../../lua/strict.lua");
 /// The largest cost that the script can hold; no limit has room for it.
 const MOST_COST: u64 = 1 << 53;
+/// A question may be on its way for so long,
+const REACH: Nanos = Nanos::from_millis(50);
+/// while no more than so many windows pass: a question has only so many keys.
+const MOST_PASSING: u64 = 15;
 
 /// The script, and the names of the keys that it works on.
 pub(super) struct Form {
@@ -33,8 +37,8 @@ pub(super) enum Answer {
 /// The keys of one limit.
 struct Keys {
     names: Vec<String>,
-    /// The window or slice of the first.
-    first: WindowId,
+    /// The window or slice of the first; before the epoch there are some that never are.
+    first: i64,
     time_to_live: Nanos,
 }
 
@@ -82,24 +86,30 @@ impl Form {
         let partition = one.key.partition(self.partitions);
         let space = Space::of(quota);
         // What is read before and after the window of the store's time, which may itself
-        // lie one before or after this node's.
+        // lie one before or after this node's; or some after it, where windows are so short
+        // that they pass while the question is on its way.
+        let passing = REACH.get() / space.length().get().max(1);
+        let late = 1 + passing.min(MOST_PASSING);
         let (before, after) = match quota.algorithm() {
-            Algorithm::FixedWindow => (1, 1),
-            Algorithm::SlidingWindow => (2, 1),
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => (2, 2),
+            Algorithm::FixedWindow => (1_u64, late),
+            Algorithm::SlidingWindow => (2, late),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => (2, late + 1),
             Algorithm::SlidingLog => return self.log(one),
         };
         let middle = space.window(now).get();
-        let first = middle.saturating_sub(before);
         let slot = |window| Slot {
             space,
             window: WindowId::new(window),
         };
+        let name = |offset: u64| {
+            let window = middle.wrapping_sub(before).wrapping_add(offset);
+            hash_name(&self.fleet, partition, slot(window))
+        };
         Keys {
-            names: (first..=middle.saturating_add(after))
-                .map(|window| hash_name(&self.fleet, partition, slot(window)))
-                .collect(),
-            first: WindowId::new(first),
+            names: (0..=before + after).map(name).collect(),
+            first: i64::try_from(middle)
+                .unwrap_or(i64::MAX)
+                .saturating_sub_unsigned(before),
             time_to_live: slot(middle).time_to_live(),
         }
     }
@@ -122,7 +132,7 @@ impl Form {
             names: vec![format!(
                 "{fleet}:{{p{partition}}}:log:{period}:{fingerprint:032x}"
             )],
-            first: slot.window,
+            first: 0,
             time_to_live: slot.time_to_live(),
         }
     }
@@ -172,7 +182,7 @@ fn pack(packed: &mut Packed, one: &Counted, keys: &Keys, place: usize) {
     });
     packed.number(count(place));
     packed.number(count(keys.names.len()));
-    packed.number(keys.first.get());
+    packed.signed(keys.first);
     packed.number(keys.time_to_live.as_millis_ceil());
     packed.number(u64::from(one.limit.count_denied));
     packed.number(quota.capacity());
@@ -256,7 +266,10 @@ mod tests {
         assert_eq!(windows(Algorithm::SlidingWindow), [-2, -1, 0, 1]);
         let slices = form().keys(&counted(Algorithm::TokenBucket), NOW);
         assert_eq!(slices.names.len(), 5);
-        assert_eq!(slices.first.get() + 2, NOW.as_nanos() >> 36);
+        assert_eq!(
+            slices.first + 2,
+            i64::try_from(NOW.as_nanos() >> 36).unwrap()
+        );
         let log = form().keys(&counted(Algorithm::SlidingLog), NOW);
         let fingerprint = u128::from_be_bytes(counted(Algorithm::SlidingLog).key.to_bytes());
         assert_eq!(log.names.len(), 1);
