@@ -5,7 +5,7 @@
 
 mod kit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kit::http::{self, Reply};
@@ -123,12 +123,14 @@ fn every_window_of_the_stores_clock_admits_the_limit_exactly() {
     let daemons = fleet(&redis, &rule(&limit));
     // The end of the window that it was decided in, and whether it was admitted.
     let answers = hammer(&daemons, |daemon| {
-        let asked = (0..400).map(|_| {
+        let (mut answers, mut windows) = (Vec::new(), BTreeSet::new());
+        while windows.len() <= 3 {
             let reply = check(daemon);
             let window: u64 = reply.header("x-ratelimit-reset").unwrap().parse().unwrap();
-            (window, reply.status)
-        });
-        asked.collect::<Vec<_>>()
+            windows.insert(window);
+            answers.push((window, reply.status));
+        }
+        answers
     });
     let mut windows: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
     for (window, status) in answers.into_iter().flatten() {
@@ -139,16 +141,15 @@ fn every_window_of_the_stores_clock_admits_the_limit_exactly() {
         };
         windows.entry(window).or_default()[place] += 1;
     }
-    let (mut full, mut all) = (0, 0);
+    let mut full = 0;
     for (window, [admitted, refused]) in &windows {
         assert!(*admitted <= LIMIT, "{window}: {windows:?}");
         if *refused > 0 {
             assert_eq!(*admitted, LIMIT, "{window}: {windows:?}");
             full += 1;
         }
-        all += 1;
     }
-    assert!(full >= 1 && all >= 2, "{windows:?}");
+    assert!(full >= 1, "{windows:?}");
 }
 
 #[test]
