@@ -257,7 +257,7 @@ fn a_stopped_store_is_answered_for_by_policy_and_soon_not_asked_any_more() {
   - { name: open, consistency: strict, on_store_loss: open, limits: { requests: 1, window: 1d } }
   - { name: share, consistency: strict, limits: { requests: 2, window: 1d } }
 ";
-    let daemon = daemon_with(&redis, rules, &["--strict-timeout", "2s"]);
+    let daemon = daemon_with(&redis, rules, &["--strict-timeout", "700ms"]);
     let ask = |rule: &str| {
         let body = format!(r#"{{"rule":"{rule}","key":"k"}}"#);
         http::request(daemon.http(), "POST", "/v1/check", &body)
@@ -296,6 +296,13 @@ fn a_stopped_store_is_answered_for_by_policy_and_soon_not_asked_any_more() {
         }
     }
     assert_eq!(daemon.metric("tidegate_breaker_open", &[]), 0.0);
+    let page = daemon.metrics();
+    let changes = |to| kit::sum(&page, "tidegate_breaker_changes_total", &[("to", to)]);
+    assert_eq!(
+        changes("closed").is_some(),
+        changes("open").is_some(),
+        "{page}"
+    );
     // What was counted here meanwhile is in the store's record.
     wait_until("the share to be used up", || ask("share").status == 429);
 }
