@@ -1,7 +1,14 @@
 //! Request → decision: the waist of the hourglass. Every door asks here, and
 //! the same request gets the same decision by any door.
+//!
+//! Deciding never waits. Only strict limits must ask the store: [`Snapshot::begin`]
+//! then answers a [`Pending`] check, the door puts its question to the [`Authority`],
+//! and [`Pending::settle`] makes the decision of the answer.
 
+mod authority;
 mod decision;
+mod judged;
+mod pending;
 mod per_call;
 mod request;
 
@@ -13,12 +20,13 @@ use smallvec::SmallVec;
 use crate::algorithms::Verdict;
 use crate::counters::{Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{
-    Consistency, Cost, Key, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp,
-};
+use crate::units::{Consistency, Cost, KeySecret, Limit, Pace, Quota, StoreLoss, Timestamp};
+use judged::{Judged, Tally};
 use per_call::PerCall;
 
+pub use authority::{Answering, Authority, Counted, Question, Ruling, Unanswered};
 pub use decision::{Decision, Described as DescribedLimit, Outcome};
+pub use pending::{Begun, Pending};
 pub use request::{Request, Subject};
 
 /// Decides requests: the rules, and the cells that they count in.
@@ -73,100 +81,129 @@ impl Snapshot<'_> {
         &self.rules
     }
 
-    /// Decides `request` at `now`. Never waits.
+    /// Decides `request` at `now`, or all of it that can be decided here. Never waits.
+    pub fn begin(&self, request: &Request<'_>, now: Timestamp) -> Begun<'_> {
+        let mut applied = AppliedLimits::new();
+        if let Some(decision) = self.find(request, now, &mut applied) {
+            return Begun::Decided(decision);
+        }
+        let mut tally = Tally::default();
+        let asked = self.judge(&applied, request.cost, now, &mut tally);
+        // What is refused here need not be asked there.
+        if !asked.is_empty() && !tally.refused {
+            let pending = Pending::new(&applied, asked, request.cost, tally);
+            return Begun::Pending(Box::new(pending));
+        }
+        Begun::Decided(tally.decision(|index| applied.get(index).map(|one| &**one.limit), now))
+    }
+
+    /// Decides `request` at `now` for somebody who cannot wait: strict limits go by their
+    /// policy for a lost store, where there is one.
     pub fn decide(&self, request: &Request<'_>, now: Timestamp) -> Decision<'_> {
         let mut applied = AppliedLimits::new();
+        if let Some(decision) = self.find(request, now, &mut applied) {
+            return decision;
+        }
+        let mut tally = Tally::default();
+        let asked = self.judge(&applied, request.cost, now, &mut tally);
+        for index in asked {
+            self.engine
+                .take_without_store(&mut tally, index, &applied[index], request.cost, now);
+        }
+        tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
+    }
+
+    /// Finds the limits that apply to `request`, or decides it where no rule does.
+    #[inline]
+    fn find<'r>(
+        &'r self,
+        request: &Request<'_>,
+        now: Timestamp,
+        applied: &mut AppliedLimits<'r>,
+    ) -> Option<Decision<'r>> {
         match request.subject {
             Subject::Throttle { key, quota } => {
                 let limit = self.engine.per_call.limit(quota);
                 let key = PerCall::key(&limit, key);
-                let judged = self.take(&Applied { limit: &limit, key }, request.cost, now);
-                return Decision {
+                let one = Applied { limit: &limit, key };
+                let judged = self.engine.take(&one, request.cost, now);
+                return Some(Decision {
                     outcome: judged.outcome,
-                    limit: Some(describe(PerCall::NAMES, &limit, &judged)),
+                    limit: Some(judged.described(PerCall::NAMES, &limit)),
                     stale: judged.stale,
                     now,
-                };
+                });
             }
             Subject::Rule { rule, key, tier } => {
-                if self.rules.named(rule, key, tier, &mut applied).is_err() {
-                    return Decision {
+                if self.rules.named(rule, key, tier, applied).is_err() {
+                    return Some(Decision {
                         outcome: Outcome::UnknownRule,
                         limit: None,
                         stale: None,
                         now,
-                    };
+                    });
                 }
             }
-            Subject::Described(described) => self.rules.matching(&described, &mut applied),
+            Subject::Described(described) => self.rules.matching(&described, applied),
         }
-        self.judge(&applied, request.cost, now)
+        None
     }
 
-    /// All or nothing: takes from every cell, and gives back at the first refusal.
-    fn judge<'r>(&self, applied: &AppliedLimits<'r>, cost: Cost, now: Timestamp) -> Decision<'r> {
-        let mut chosen: Option<(usize, Judged)> = None;
-        let mut delay = Nanos::ZERO;
-        let mut refused = false;
-        let mut taken: SmallVec<[(Key, Timestamp); 4]> = SmallVec::new();
+    /// All or nothing: takes from every cell, and gives back at the first refusal. Answers
+    /// the places of the limits that were left out, because the store is to be asked.
+    #[inline]
+    fn judge(
+        &self,
+        applied: &AppliedLimits<'_>,
+        cost: Cost,
+        now: Timestamp,
+        tally: &mut Tally,
+    ) -> Places {
+        let engine = self.engine;
+        let mut asked = Places::new();
         for (index, one) in applied.iter().enumerate() {
+            if one.limit.consistency == Consistency::Strict && engine.asks(one.limit) {
+                asked.push(index);
+                continue;
+            }
             // After a refusal the rest is only asked, to find the longest wait, unless
             // it counts refusals too.
-            let judged = if refused && !one.limit.count_denied {
-                self.probe(one, cost, now)
+            let judged = if tally.refused && !one.limit.count_denied {
+                engine.probe(one, cost, now)
             } else {
-                self.take(one, cost, now)
+                engine.take(one, cost, now)
             };
-            if let Some(at) = judged.taken_at {
-                taken.push((one.key, at));
-            }
-            if !judged.outcome.is_allowed() && !refused {
-                refused = true;
-                chosen = None;
-            }
-            if refused {
-                for (key, at) in taken.drain(..) {
-                    self.engine.counters.give_back(key, cost, at, now);
-                }
-            }
-            if let Outcome::Allowed { delay: this } = judged.outcome {
-                delay = delay.max(this);
-            }
-            let better = match &chosen {
-                None => !refused || !judged.outcome.is_allowed(),
-                Some((_, best)) if refused => judged.weight() > best.weight(),
-                Some((_, best)) => judged.is_tighter_than(best),
-            };
-            if better {
-                chosen = Some((index, judged));
+            tally.note(index, one.key, judged);
+            if tally.refused {
+                engine.give_back(tally, cost, now);
             }
         }
-        let Some((index, judged)) = chosen else {
-            return Decision {
-                outcome: Outcome::Unlimited,
-                limit: None,
-                stale: None,
-                now,
-            };
-        };
-        let limit = applied[index].limit;
-        let outcome = match judged.outcome {
-            Outcome::Allowed { .. } => Outcome::Allowed { delay },
-            other => other,
-        };
-        let names = (&*limit.rule, &*limit.name);
-        let described = Some(describe(names, limit, &judged));
-        Decision {
-            outcome,
-            limit: described,
-            stale: judged.stale,
-            now,
-        }
+        asked
+    }
+}
+
+/// Places of limits among those that apply.
+type Places = SmallVec<[usize; 2]>;
+
+impl Engine {
+    /// Whether a strict limit's checks are put to the store now. A ban is known here.
+    fn asks(&self, limit: &Limit) -> bool {
+        !limit.quota.is_ban() && self.counters.fleet().health() == StoreHealth::Up
+    }
+
+    fn is_lost(&self, limit: &Limit) -> bool {
+        limit.consistency != Consistency::Local
+            && self.counters.fleet().health() == StoreHealth::Lost
     }
 
     fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
+        self.take_by(applied, cost, now, self.is_lost(applied.limit))
+    }
+
+    /// Takes `cost`, by the limit's policy if the store is `lost` to it.
+    fn take_by(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp, lost: bool) -> Judged {
         let mut taken_at = None;
-        let judged = self.ask(applied, cost, |counters, quota| {
+        let judged = self.look(applied, cost, lost, |counters, quota| {
             let taken = counters.take(applied.limit, quota, applied.key, cost, now);
             let admitted = matches!(taken.outcome.verdict, Verdict::Admitted { .. });
             taken_at = (admitted && !cost.is_peek()).then_some(taken.at);
@@ -176,23 +213,54 @@ impl Snapshot<'_> {
     }
 
     fn probe(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
-        self.ask(applied, cost, |counters, quota| {
+        self.probe_by(applied, cost, now, self.is_lost(applied.limit))
+    }
+
+    fn probe_by(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp, lost: bool) -> Judged {
+        self.look(applied, cost, lost, |counters, quota| {
             counters.probe(applied.limit, quota, applied.key, cost, now)
         })
     }
 
+    /// Lets the limit at `index`, which should have been asked about at the store, go by
+    /// its policy for a lost one.
+    fn take_without_store(
+        &self,
+        tally: &mut Tally,
+        index: usize,
+        one: &Applied<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) {
+        let judged = if tally.refused && !one.limit.count_denied {
+            self.probe_by(one, cost, now, true)
+        } else {
+            self.take_by(one, cost, now, true)
+        };
+        tally.note(index, one.key, judged);
+        if tally.refused {
+            self.give_back(tally, cost, now);
+        }
+    }
+
+    /// Gives back all that was taken.
+    fn give_back(&self, tally: &mut Tally, cost: Cost, now: Timestamp) {
+        for (key, at) in tally.taken.drain(..) {
+            self.counters.give_back(key, cost, at, now);
+        }
+    }
+
     /// Asks the cell under the quota that the store's health leaves it.
-    fn ask(
+    fn look(
         &self,
         applied: &Applied<'_>,
         cost: Cost,
+        lost: bool,
         ask: impl FnOnce(&Counters, &Quota) -> Taken,
     ) -> Judged {
-        let counters = &self.engine.counters;
+        let counters = &self.counters;
         let limit = applied.limit;
         let quota = &limit.quota;
-        let lost = limit.consistency != Consistency::Local
-            && counters.fleet().health() == StoreHealth::Lost;
         if !lost {
             return Judged::new(ask(counters, quota));
         }
@@ -219,80 +287,6 @@ impl Snapshot<'_> {
             }
             StoreLoss::Closed => Judged::UNAVAILABLE,
         }
-    }
-}
-
-/// What one limit said.
-#[derive(Clone, Copy, Debug)]
-struct Judged {
-    outcome: Outcome,
-    remaining: u64,
-    reset_after: Nanos,
-    stale: Option<Nanos>,
-    /// The moment that the cost was taken for, if it was.
-    taken_at: Option<Timestamp>,
-}
-
-impl Judged {
-    const UNAVAILABLE: Judged = Judged {
-        outcome: Outcome::Unavailable,
-        remaining: 0,
-        reset_after: Nanos::ZERO,
-        stale: None,
-        taken_at: None,
-    };
-
-    fn new(taken: Taken) -> Judged {
-        let outcome = match taken.outcome.verdict {
-            Verdict::Admitted { delay } => Outcome::Allowed { delay },
-            Verdict::Refused { retry_after } => Outcome::Refused { retry_after },
-            Verdict::Impossible => Outcome::Impossible,
-            Verdict::Banned => Outcome::Banned,
-        };
-        let (remaining, reset_after) = (taken.outcome.remaining, taken.outcome.reset_after);
-        Judged {
-            outcome,
-            remaining,
-            reset_after,
-            stale: taken.stale,
-            taken_at: None,
-        }
-    }
-
-    /// How long a refusal makes the caller wait: never is longer than any time, and
-    /// a lost store says nothing about the caller, so it comes before all.
-    fn weight(&self) -> (u8, Nanos) {
-        match self.outcome {
-            Outcome::Unavailable => (3, Nanos::MAX),
-            Outcome::Banned | Outcome::Impossible => (2, Nanos::MAX),
-            Outcome::Refused { retry_after } => (1, retry_after),
-            _ => (0, Nanos::ZERO),
-        }
-    }
-
-    /// Whether this admission leaves less than `other`; a bypassed limit leaves
-    /// everything.
-    fn is_tighter_than(&self, other: &Judged) -> bool {
-        match (self.outcome, other.outcome) {
-            (Outcome::Bypassed, _) => false,
-            (_, Outcome::Bypassed) => true,
-            _ => {
-                (self.remaining, std::cmp::Reverse(self.reset_after))
-                    < (other.remaining, std::cmp::Reverse(other.reset_after))
-            }
-        }
-    }
-}
-
-fn describe<'s>(names: (&'s str, &'s str), limit: &Limit, judged: &Judged) -> DescribedLimit<'s> {
-    DescribedLimit {
-        rule: names.0,
-        name: names.1,
-        series: limit.series,
-        limit: limit.quota.capacity(),
-        remaining: judged.remaining,
-        reset_after: judged.reset_after,
-        period: limit.quota.period(),
     }
 }
 

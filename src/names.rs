@@ -45,5 +45,13 @@ pub const STORE_UP: &str = "tidegate_store_up";
 pub const CLOCK_OFFSET_SECONDS: &str = "tidegate_clock_offset_seconds";
 /// How wrong the offset may be (half the round trip it was measured with).
 pub const CLOCK_ERROR_SECONDS: &str = "tidegate_clock_offset_error_seconds";
+/// Checks that had to ask the store, by `outcome`.
+pub const STRICT_CHECKS: &str = "tidegate_strict_checks_total";
+/// Time of a check that asked the store, until it was answered or given up.
+pub const STRICT_SECONDS: &str = "tidegate_strict_seconds";
+/// 1 while strict checks are not put to the store, because it has failed them.
+pub const BREAKER_OPEN: &str = "tidegate_breaker_open";
+/// Changes of the circuit breaker of strict checks, by the state that it changed `to`.
+pub const BREAKER_CHANGES: &str = "tidegate_breaker_changes_total";
 /// 1, with the `version` as a label.
 pub const BUILD_INFO: &str = "tidegate_build_info";

@@ -208,6 +208,7 @@ impl RuleSet {
                     consistency: limit.consistency,
                     on_store_loss: limit.on_store_loss,
                     pace: limit.pace,
+                    strict_timeout: limit.strict_timeout,
                     count_denied: limit.count_denied,
                     series: Series(series),
                     ..made

@@ -18,6 +18,7 @@ mod resp;
 #[cfg(test)]
 mod testing;
 mod unix;
+mod waiting;
 
 use std::fmt;
 use std::io;
@@ -28,7 +29,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
-use crate::engine::Engine;
+use crate::engine::{Authority, Engine};
 
 use accept::Accepting;
 use address::MAX_SOCKET_PATH;
@@ -91,6 +92,8 @@ pub struct Bound {
 pub struct Services {
     /// Decides.
     pub engine: Arc<Engine>,
+    /// Decides checks of strict limits; `None` where there is no store.
+    pub authority: Option<Arc<dyn Authority>>,
     /// Tells the time.
     pub clock: Clock,
     /// Observes.

@@ -1,4 +1,5 @@
-//! The exchange with the store: deltas out, totals back. No check waits for it.
+//! The exchange with the store: deltas out, totals back. No check waits for it, but those
+//! of strict limits, which [`Strict`] puts to the store one by one.
 //!
 //! [`core`] decides what to send and what the answers mean: events and the time go
 //! in, actions come out, and nothing in it touches a socket, so it can be
@@ -8,7 +9,9 @@
 
 mod announcement;
 pub mod batch;
+mod breaker;
 mod config;
+mod connect;
 pub mod core;
 mod driver;
 mod error;
@@ -18,6 +21,7 @@ mod listener;
 mod observe;
 mod offset;
 pub mod pacing;
+mod strict;
 pub mod wire;
 
 use crate::units::Timestamp;
@@ -28,6 +32,7 @@ pub use driver::{Finished, Sync, check_url};
 pub use error::{Failure, Remedy, SyncError};
 pub use lane::Fate;
 pub use offset::Offset;
+pub use strict::Strict;
 
 /// The time, twice: durations run on this machine's clock, which nothing steps;
 /// windows are read on the fleet's.

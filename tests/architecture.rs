@@ -64,7 +64,7 @@ const BANS: [(&[&str], Rooms, &str); 15] = [
     (
         &["crate::sync"],
         In(&["server"]),
-        "no request waits for the store",
+        "a request that must wait for the store waits at the engine's seam",
     ),
     (&["redis"], OutOf(&["sync"]), "one room talks to the store"),
     (

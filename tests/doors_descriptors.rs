@@ -43,6 +43,7 @@ fn server_of_few_descriptors() {
     let metrics = PrometheusBuilder::new().install_recorder().unwrap();
     let engine = Arc::new(engine());
     let services = Services {
+        authority: None,
         observer: Arc::new(Observer::new(engine.snapshot().rules())),
         engine,
         clock: Clock::system(),

@@ -17,12 +17,12 @@ use super::upkeep::{Upkeep, needs_store};
 use super::{secrets, surroundings, telemetry};
 use crate::clock::Clock;
 use crate::counters::{Counters, Fleet};
-use crate::engine::Engine;
+use crate::engine::{Authority, Engine};
 use crate::server::{
     Address, Bound, Door, Observer, Readiness, Reason, Server, ServerConfig, ServerError, Services,
 };
-use crate::sync::{Finished, Sync, SyncConfig, SyncError};
-use crate::units::Nanos;
+use crate::sync::{Finished, Strict, Sync, SyncConfig, SyncError};
+use crate::units::{Consistency, Nanos};
 
 /// Why the daemon does not serve, or not to the end.
 #[derive(Debug, thiserror::Error)]
@@ -149,23 +149,27 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
         &bound,
     );
     let needs_store = needs_store(&rules);
+    let mut limits = rules.limits().iter();
+    let is_strict = limits.any(|limit| limit.consistency == Consistency::Strict);
     let engine = Engine::new(rules, Arc::clone(&counters), &secret).paced(settings.pace);
     let engine = Arc::new(engine);
-    let sync = match &settings.store {
-        None => None,
-        Some(store) => Some(Sync::spawn(
-            &SyncConfig {
-                url: store.expose().to_owned(),
-                node: settings.node.clone(),
-                fleet: settings.fleet.clone(),
-                partitions: settings.partitions,
-                secret,
-                pace: settings.pace,
-            },
-            Arc::clone(&counters),
-            clock.clone(),
-        )?),
-    };
+    let (mut sync, mut authority) = (None, None::<Arc<dyn Authority>>);
+    if let Some(store) = &settings.store {
+        let config = SyncConfig {
+            url: store.expose().to_owned(),
+            node: settings.node.clone(),
+            fleet: settings.fleet.clone(),
+            partitions: settings.partitions,
+            secret,
+            pace: settings.pace,
+        };
+        sync = Some(Sync::spawn(&config, Arc::clone(&counters), clock.clone())?);
+        let strict = Strict::new(&config, settings.strict_timeout, clock.clone())?;
+        if is_strict {
+            strict.connect();
+        }
+        authority = Some(Arc::new(strict));
+    }
     let readiness = Readiness::default();
     let upkeep = Upkeep {
         counters: Arc::clone(&counters),
@@ -177,6 +181,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
     let upkeep = tokio::spawn(upkeep.run());
     let services = Services {
         engine,
+        authority,
         clock,
         observer,
         readiness: readiness.clone(),

@@ -42,6 +42,11 @@ const COUNTERS: &[(&str, &str)] = &[
         "Cost (in units) given up because its window no longer matters",
     ),
     (names::SYNC_ERRORS, "Errors of the store"),
+    (names::STRICT_CHECKS, "Checks that had to ask the store"),
+    (
+        names::BREAKER_CHANGES,
+        "Changes of the circuit breaker of strict checks",
+    ),
 ];
 const GAUGES: &[(&str, Unit, &str)] = &[
     (names::CELLS, Unit::Count, "Cells in memory"),
@@ -60,6 +65,11 @@ const GAUGES: &[(&str, Unit, &str)] = &[
         names::STORE_UP,
         Unit::Count,
         "1 while the store answers, else 0",
+    ),
+    (
+        names::BREAKER_OPEN,
+        Unit::Count,
+        "1 while strict checks are not put to the store",
     ),
     (
         names::CLOCK_OFFSET_SECONDS,
@@ -83,6 +93,14 @@ const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
         "Time from a decoded request to its decision",
         &[
             1e-7, 2.5e-7, 5e-7, 1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 1e-3, 1e-2, 1e-1,
+        ],
+    ),
+    (
+        names::STRICT_SECONDS,
+        "Time of a check that asked the store",
+        &[
+            1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 1e-1, 2.5e-1, 5e-1, 1.0,
+            2.5, 5.0,
         ],
     ),
     (

@@ -1,7 +1,9 @@
+mod strict;
+
 use super::*;
 use crate::counters::Fleet;
 use crate::rules::{Defaults, Described, Format, Source};
-use crate::units::{Algorithm, Pace};
+use crate::units::{Algorithm, Nanos, Pace};
 
 const START: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
 

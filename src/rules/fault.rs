@@ -140,8 +140,14 @@ pub enum Problem {
         hint: String,
     },
     /// A word of a later version.
-    #[error("`{0}` is not supported in this version; write `approximate`, or `local` for one node")]
+    #[error(
+        "`{0}` is not supported in this version; write `approximate`, `strict`, or `local` for one \
+         node"
+    )]
     NotYet(&'static str),
+    /// A wait for the store that is too short or too long.
+    #[error("{0} is no time to wait for the store; write 1ms to 10s")]
+    StrictTimeout(Nanos),
     /// Not a duration.
     #[error("{found} {error}")]
     Duration {

@@ -21,7 +21,7 @@ pub(super) use limit::{DEFAULT_TIER, Tier};
 /// The names at the top of a file.
 pub(crate) const FILE: [&str; 2] = ["rules", "defaults"];
 const DEFAULTS: [&str; 4] = ["algorithm", "consistency", "on_store_loss", "key"];
-const RULE: [&str; 11] = [
+const RULE: [&str; 12] = [
     "name",
     "endpoint",
     "method",
@@ -33,6 +33,7 @@ const RULE: [&str; 11] = [
     "sync_interval",
     "sync_min_interval",
     "sync_max_interval",
+    "strict_timeout",
 ];
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",

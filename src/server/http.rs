@@ -14,9 +14,12 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Shared;
 use super::observer::{BadKind, Door};
-use crate::protocol::http::{Answer, Asked, BadRequest, MAX_BATCH_BODY, MAX_BODY, Reply};
+use super::waiting::{ask, ask_all};
+use super::{Services, Shared};
+use crate::engine::Begun;
+use crate::protocol::http::{Answer, Asked, BadRequest, Check, MAX_BATCH_BODY, MAX_BODY, Reply};
+use crate::units::Timestamp;
 
 use connection::is_timeout;
 
@@ -66,7 +69,7 @@ async fn respond(
         _ => return response(Reply::error(404, "not_found", "ask with POST /v1/check")),
     }
     match body(request.into_body(), shared).await {
-        Ok(body) => response(check(&body, peer, shared)),
+        Ok(body) => response(check(&body, peer, shared).await),
         Err((kind, reply)) => {
             shared.services.observer.bad_request(Door::Http, kind);
             // What is left of the body is not worth reading.
@@ -115,9 +118,9 @@ async fn body(body: Incoming, shared: &Shared) -> Result<Bytes, (BadKind, Reply)
     })
 }
 
-/// Decides the checks of one body: one reading of the clock, one snapshot of the rules.
-fn check(body: &[u8], peer: Option<IpAddr>, shared: &Shared) -> Reply {
-    let services = &shared.services;
+/// Decides the checks of one body: one reading of the clock, one snapshot of the rules. It
+/// waits only where a check must ask the store.
+async fn check(body: &[u8], peer: Option<IpAddr>, shared: &Shared) -> Reply {
     let asked = match Asked::decode(body) {
         Ok(asked) => asked,
         Err(error) => {
@@ -125,37 +128,83 @@ fn check(body: &[u8], peer: Option<IpAddr>, shared: &Shared) -> Reply {
                 BadRequest::TooLarge(_) => BadKind::Size,
                 _ => BadKind::Content,
             };
-            services.observer.bad_request(Door::Http, kind);
+            shared.services.observer.bad_request(Door::Http, kind);
             return Reply::bad_request(&error);
         }
     };
-    let began = services.clock.local();
-    let now = services.clock.to_fleet(began);
-    let snapshot = services.engine.snapshot();
-    let timed = |decisions: usize| {
-        let span = services.clock.local().since(began);
-        services.observer.timed(Door::Http, span, decisions as u64);
-    };
     match asked {
-        Asked::One(check) => {
-            let decision = check.ask(peer, |request| snapshot.decide(request, now));
-            timed(1);
-            services.observer.decided(Door::Http, &decision);
-            Reply::one(&decision, &check, shared.config.reset_style)
-        }
-        Asked::Batch(checks) => {
-            let answers: Vec<Answer<'_>> = checks
-                .iter()
-                .map(|check| {
-                    let decision = check.ask(peer, |request| snapshot.decide(request, now));
-                    services.observer.decided(Door::Http, &decision);
-                    Answer::new(&decision, check)
-                })
-                .collect();
-            timed(answers.len());
-            Reply::batch(&answers)
-        }
+        Asked::One(check) => one(&check, peer, shared).await,
+        Asked::Batch(checks) => batch(&checks, peer, shared).await,
     }
+}
+
+async fn one(check: &Check<'_>, peer: Option<IpAddr>, shared: &Shared) -> Reply {
+    let services = &shared.services;
+    let style = shared.config.reset_style;
+    let mut waiting = {
+        let began = services.clock.local();
+        let now = services.clock.to_fleet(began);
+        let snapshot = services.engine.snapshot();
+        match check.ask(peer, |request| snapshot.begin(request, now)) {
+            Begun::Decided(decision) => {
+                timed(services, began, 1);
+                services.observer.decided(Door::Http, &decision);
+                return Reply::one(&decision, check, style);
+            }
+            Begun::Pending(waiting) => waiting,
+        }
+    };
+    let answer = ask(services, &waiting).await;
+    let decision = waiting.settle(&services.engine, answer, services.clock.now());
+    services.observer.decided(Door::Http, &decision);
+    Reply::one(&decision, check, style)
+}
+
+async fn batch(checks: &[Check<'_>], peer: Option<IpAddr>, shared: &Shared) -> Reply {
+    let services = &shared.services;
+    let mut waiting = Vec::new();
+    let early: Vec<Answer<'static>> = {
+        let began = services.clock.local();
+        let now = services.clock.to_fleet(began);
+        let snapshot = services.engine.snapshot();
+        let mut answers = Vec::with_capacity(checks.len());
+        for (place, check) in checks.iter().enumerate() {
+            match check.ask(peer, |request| snapshot.begin(request, now)) {
+                Begun::Decided(decision) => {
+                    services.observer.decided(Door::Http, &decision);
+                    answers.push(Answer::new(&decision, check));
+                }
+                Begun::Pending(check) => waiting.push((place, check)),
+            }
+        }
+        timed(services, began, answers.len());
+        if waiting.is_empty() {
+            return Reply::batch(&answers);
+        }
+        answers.into_iter().map(Answer::into_owned).collect()
+    };
+    let said = ask_all(services, waiting.iter().map(|(_, check)| &**check)).await;
+    let now = services.clock.now();
+    let mut early = early.into_iter();
+    let mut answers = Vec::with_capacity(checks.len());
+    for ((place, pending), said) in waiting.iter_mut().zip(said) {
+        answers.extend(early.by_ref().take(place.saturating_sub(answers.len())));
+        let decision = pending.settle(&services.engine, said, now);
+        services.observer.decided(Door::Http, &decision);
+        answers.extend(
+            checks
+                .get(*place)
+                .map(|check| Answer::new(&decision, check)),
+        );
+    }
+    answers.extend(early);
+    Reply::batch(&answers)
+}
+
+/// Records how long it took to decide so many checks.
+fn timed(services: &Services, began: Timestamp, decisions: usize) {
+    let span = services.clock.local().since(began);
+    services.observer.timed(Door::Http, span, decisions as u64);
 }
 
 fn response(reply: Reply) -> Response<Full<Bytes>> {

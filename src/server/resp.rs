@@ -9,7 +9,8 @@ use tokio::time::Interval;
 use super::Shared;
 use super::observer::{BadKind, Door};
 use super::patient::{Patient, TICKS, ticks};
-use crate::engine::Snapshot;
+use super::waiting::ask_all;
+use crate::engine::{Begun, Pending, Snapshot};
 use crate::protocol::resp::{After, Ask, Frame, MAX_FRAME, Parser, Session, write_frame_error};
 use crate::units::Timestamp;
 
@@ -41,6 +42,9 @@ pub(super) async fn serve(
     let mut connection = Connection::new(id, shared);
     loop {
         let next = connection.answer();
+        if !connection.waiting.is_empty() {
+            connection.settle().await;
+        }
         if !connection.output.is_empty() {
             let wrote = stream.write_all(&connection.output).await;
             if wrote.is_err() || stream.flush().await.is_err() {
@@ -97,6 +101,8 @@ struct Connection<'s> {
     input: Vec<u8>,
     start: usize,
     output: Vec<u8>,
+    /// The checks that wait for the store, each with the place of its answer in `output`.
+    waiting: Vec<(usize, Box<Pending>)>,
     /// How many commands were answered, and batches begun.
     commands: u64,
     batches: u32,
@@ -121,13 +127,14 @@ impl<'s> Connection<'s> {
             input: Vec::new(),
             start: 0,
             output: Vec::new(),
+            waiting: Vec::new(),
             commands: 0,
             batches: 0,
         }
     }
 
     /// Answers the complete commands in the input with one reading of the clock and
-    /// one snapshot of the rules.
+    /// one snapshot of the rules. Checks that must wait are put aside.
     fn answer(&mut self) -> Next {
         let services = &self.shared.services;
         let began = services.clock.local();
@@ -148,12 +155,13 @@ impl<'s> Connection<'s> {
             };
             let (session, output) = (&mut self.session, &mut self.output);
             match command(&frame, session, output, self.shared, &snapshot, now) {
-                None => decisions += 1,
-                Some(After::Continue) => {}
-                Some(After::Malformed) => {
+                Done::Decided => decisions += 1,
+                Done::Waits(check) => self.waiting.push((output.len(), check)),
+                Done::Answered(After::Continue) => {}
+                Done::Answered(After::Malformed) => {
                     services.observer.bad_request(Door::Resp, BadKind::Content);
                 }
-                Some(After::Close) => break Next::Close,
+                Done::Answered(After::Close) => break Next::Close,
             }
             self.start += frame.size();
             self.commands += 1;
@@ -169,6 +177,28 @@ impl<'s> Connection<'s> {
             self.batches = self.batches.wrapping_add(1);
         }
         next
+    }
+
+    /// Waits for the store's word on the checks that were put aside, and puts each answer
+    /// into its place. It never takes longer than these checks may wait.
+    async fn settle(&mut self) {
+        let services = &self.shared.services;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let answers = ask_all(services, waiting.iter().map(|(_, check)| &**check)).await;
+        let now = services.clock.now();
+        let early = std::mem::take(&mut self.output);
+        let mut written = 0;
+        for ((place, check), answer) in waiting.iter_mut().zip(answers) {
+            self.output
+                .extend_from_slice(early.get(written..*place).unwrap_or_default());
+            written = *place;
+            let decision = check.settle(&services.engine, answer, now);
+            services.observer.decided(Door::Resp, &decision);
+            // Only rules have strict limits, and only `TG.CHECK` names rules.
+            Ask::write_check(&mut self.output, &decision);
+        }
+        self.output
+            .extend_from_slice(early.get(written..).unwrap_or_default());
     }
 
     /// Forgets what is answered, and makes sure that there is room to read into.
@@ -199,7 +229,17 @@ impl<'s> Connection<'s> {
     }
 }
 
-/// Answers one command. `None` is a check that was decided.
+/// What became of one command.
+enum Done {
+    /// It was a check, and is decided and answered.
+    Decided,
+    /// It is a check that must wait, and is not answered.
+    Waits(Box<Pending>),
+    /// It was something else, and is answered.
+    Answered(After),
+}
+
+/// Answers one command.
 fn command(
     frame: &Frame<'_>,
     session: &mut Session,
@@ -207,16 +247,19 @@ fn command(
     shared: &Shared,
     snapshot: &Snapshot<'_>,
     now: Timestamp,
-) -> Option<After> {
+) -> Done {
     match Ask::decode(frame, output) {
         Ok(Some(ask)) => {
-            let decision = snapshot.decide(ask.request(), now);
+            let decision = match snapshot.begin(ask.request(), now) {
+                Begun::Decided(decision) => decision,
+                Begun::Pending(check) => return Done::Waits(check),
+            };
             shared.services.observer.decided(Door::Resp, &decision);
             ask.write(output, &decision);
-            None
+            Done::Decided
         }
-        Ok(None) => Some(session.answer(frame, output)),
-        Err(after) => Some(after),
+        Ok(None) => Done::Answered(session.answer(frame, output)),
+        Err(after) => Done::Answered(after),
     }
 }
 
@@ -281,14 +324,17 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::testing::shared;
+    use crate::server::testing::{shared, shared_with_store};
     use tokio::io::{DuplexStream, duplex};
     use tokio::task::JoinHandle;
     use tokio::time::{self, Instant};
 
     fn start(buffer: usize) -> (DuplexStream, JoinHandle<()>) {
+        start_with(shared(), buffer)
+    }
+
+    fn start_with(shared: Shared, buffer: usize) -> (DuplexStream, JoinHandle<()>) {
         let (ours, theirs) = duplex(buffer);
-        let shared = shared();
         let serving = tokio::spawn(async move {
             serve(theirs, 1, &shared, std::future::pending()).await;
         });
@@ -393,6 +439,46 @@ mod tests {
             .collect();
         assert_eq!(replies, wanted + "+OK\r\n");
         writer.await.unwrap();
+        serving.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_the_store_keeps_the_order_and_wears_out_no_patience() {
+        // Longer than a command may take to come in, or a connection to say nothing.
+        let wait = Duration::from_secs(2 * 3_600);
+        let (mut stream, serving) = start_with(shared_with_store(wait), 4_096);
+        let before = Instant::now();
+        stream
+            .write_all(b"PING\r\nTG.CHECK exact k 5\r\nTG.CHECK here k 2\r\nECHO a\r\nTG.CHECK exact k 7\r\nQUIT\r\n")
+            .await
+            .unwrap();
+        let exact = |cost| format!("*5\r\n:0\r\n:9\r\n:{cost}\r\n:-1\r\n:0\r\n");
+        let replies = said(&mut stream).await;
+        let (first, rest) = replies.split_at("+PONG\r\n".len() + exact(5).len());
+        assert_eq!(first, format!("+PONG\r\n{}", exact(5)));
+        assert!(
+            rest.starts_with("*5\r\n:0\r\n:9\r\n:7\r\n:-1\r\n:"),
+            "{rest}"
+        );
+        let end = format!("\r\n$1\r\na\r\n{}+OK\r\n", exact(7));
+        assert!(rest.ends_with(&end), "{rest}");
+        serving.await.unwrap();
+        // The two waited together.
+        assert!(before.elapsed() < 2 * wait, "{:?}", before.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_a_command_may_come_while_the_one_before_it_waits() {
+        let wait = Duration::from_secs(60);
+        let (mut stream, serving) = start_with(shared_with_store(wait), 4_096);
+        stream
+            .write_all(b"TG.CHECK exact k 5\r\nECH")
+            .await
+            .unwrap();
+        time::sleep(wait / 2).await;
+        stream.write_all(b"O a\r\nQUIT\r\n").await.unwrap();
+        let replies = said(&mut stream).await;
+        assert!(replies.ends_with("$1\r\na\r\n+OK\r\n"), "{replies}");
         serving.await.unwrap();
     }
 

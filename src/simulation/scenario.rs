@@ -126,6 +126,7 @@ impl Scenario {
         let consistency = match self.consistency {
             Consistency::Local => "local",
             Consistency::Approximate => "approximate",
+            Consistency::Strict => "strict",
         };
         let loss = match self.on_store_loss {
             StoreLoss::Local => "local",

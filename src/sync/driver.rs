@@ -1,7 +1,5 @@
 use std::collections::VecDeque;
-use std::collections::hash_map::RandomState;
 use std::future::Future;
-use std::hash::{BuildHasher, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,24 +9,24 @@ use futures_util::future::{OptionFuture, pending};
 use futures_util::stream::FuturesUnordered;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Value};
+use redis::{Client, Cmd, Value};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::announcement;
 use super::batch::{Batch, Boot, Hello};
 use super::config::SyncConfig;
+use super::connect::{self, jittered, random};
 use super::core::{Core, CoreConfig};
 use super::error::{Failure, SyncError};
 use super::event::{Action, CallId, Event, RoundTrip};
 use super::listener::Listener;
 use super::observe::Observer;
 use super::pacing::{
-    Backoff, CONNECT_TIMEOUT, EXCHANGE_TIMEOUT, EXCHANGES_PER_SECOND, pause_before_reconnecting,
-    poll,
+    Backoff, EXCHANGE_TIMEOUT, EXCHANGES_PER_SECOND, pause_before_reconnecting, poll,
 };
 use super::wire::{Wire, failure};
-use super::{Now, pacing};
+use super::Now;
 use crate::clock::Clock;
 use crate::counters::{Counters, StoreHealth};
 
@@ -37,13 +35,7 @@ use crate::counters::{Counters, StoreHealth};
 /// # Errors
 /// [`SyncError::BadUrl`] if it makes no sense.
 pub fn check_url(url: &str) -> Result<(), SyncError> {
-    name_tls_provider();
-    Client::open(url).map(drop).map_err(|_| SyncError::BadUrl)
-}
-
-/// The first to name a provider wins; it makes no difference which it was.
-fn name_tls_provider() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    connect::client(url).map(drop)
 }
 
 /// The running exchange with the store.
@@ -73,8 +65,7 @@ impl Sync {
         counters: Arc<Counters>,
         clock: Clock,
     ) -> Result<Sync, SyncError> {
-        name_tls_provider();
-        let client = Client::open(config.url.as_str()).map_err(|_| SyncError::BadUrl)?;
+        let client = connect::client(&config.url)?;
         let boot = Boot::new(random());
         let poll = poll(config.pace);
         let core = Core::new(CoreConfig {
@@ -302,25 +293,7 @@ impl Driver {
         let client = self.client.clone();
         Box::pin(async move {
             sleep(pause).await;
-            let config = AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(CONNECT_TIMEOUT))
-                .set_response_timeout(None);
-            let connecting = client.get_multiplexed_async_connection_with_config(&config);
-            let connected = timeout(2 * CONNECT_TIMEOUT, connecting).await;
-            let mut connection = connected
-                .map_err(|_| Failure::Timeout)?
-                .map_err(|error| failure(&error))?;
-            for command in Wire::load() {
-                let loading = timeout(
-                    EXCHANGE_TIMEOUT,
-                    command.query_async::<Value>(&mut connection),
-                );
-                loading
-                    .await
-                    .map_err(|_| Failure::Timeout)?
-                    .map_err(|error| failure(&error))?;
-            }
-            Ok(connection)
+            connect::connect(&client, &Wire::load()).await
         })
     }
 
@@ -338,14 +311,4 @@ fn now(clock: &Clock) -> Now {
         local,
         fleet: clock.to_fleet(local),
     }
-}
-
-/// A number that no other start of any node has: the seed of the standard library's
-/// hasher comes from the operating system.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
-
-fn jittered(pause: Duration) -> Duration {
-    pacing::jittered(pause, random())
 }

@@ -217,25 +217,26 @@ impl Wire {
     /// The name of a hash. The braces make all hashes of a partition lie together
     /// in a cluster.
     pub fn key(&self, partition: Partition, slot: Slot) -> String {
-        let Slot { space, window } = slot;
-        format!(
-            "{}:{{p{}}}:{space}:{}",
-            self.fleet,
-            partition.get(),
-            window.get()
-        )
+        hash_name(&self.fleet, partition, slot)
     }
 }
 
+/// The name of a hash. The braces make all hashes of a partition lie together in a
+/// cluster.
+pub(super) fn hash_name(fleet: &str, partition: Partition, slot: Slot) -> String {
+    let Slot { space, window } = slot;
+    format!("{fleet}:{{p{}}}:{space}:{}", partition.get(), window.get())
+}
+
 /// A msgpack document. Writing into a vector cannot fail.
-struct Packed(Vec<u8>);
+pub(super) struct Packed(pub(super) Vec<u8>);
 
 impl Packed {
-    fn with_capacity(bytes: usize) -> Packed {
+    pub(super) fn with_capacity(bytes: usize) -> Packed {
         Packed(Vec::with_capacity(bytes))
     }
 
-    fn array(&mut self, length: usize) {
+    pub(super) fn array(&mut self, length: usize) {
         let _ =
             rmp::encode::write_array_len(&mut self.0, u32::try_from(length).unwrap_or(u32::MAX));
     }
@@ -244,11 +245,11 @@ impl Packed {
         let _ = rmp::encode::write_str(&mut self.0, text);
     }
 
-    fn number(&mut self, number: u64) {
+    pub(super) fn number(&mut self, number: u64) {
         let _ = rmp::encode::write_uint(&mut self.0, number);
     }
 
-    fn signed(&mut self, number: i64) {
+    pub(super) fn signed(&mut self, number: i64) {
         let _ = rmp::encode::write_sint(&mut self.0, number);
     }
 }
@@ -268,7 +269,7 @@ pub(super) fn failure(error: &RedisError) -> Failure {
     }
 }
 
-fn time(seconds: &Value, micros: &Value) -> Result<Timestamp, Failure> {
+pub(super) fn time(seconds: &Value, micros: &Value) -> Result<Timestamp, Failure> {
     let (seconds, micros) = number(seconds)
         .zip(number(micros))
         .ok_or(Failure::BadReply)?;
@@ -285,7 +286,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-fn number(value: &Value) -> Option<u64> {
+pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
         value => text(value)?.parse().ok(),

@@ -42,6 +42,9 @@ pub enum Consistency {
     /// Always answered from memory; over-admission within the published bound.
     #[default]
     Approximate,
+    /// Exact: each check is decided by the store, in one exchange. Without a store the
+    /// limit counts on this node alone, exactly.
+    Strict,
 }
 
 /// What a limit does while the store is lost.
@@ -57,6 +60,10 @@ pub enum StoreLoss {
     /// Everything is refused, as unavailable rather than as over the limit.
     Closed,
 }
+
+/// The shortest and the longest time that a strict check may wait for the store. The
+/// longest is shorter than any patience that the doors have with their clients.
+pub const STRICT_TIMEOUTS: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_secs(10));
 
 /// When a cell's costs are sent to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +113,8 @@ pub struct Limit {
     pub on_store_loss: StoreLoss,
     /// When its costs are sent.
     pub pace: Pace,
+    /// How long a strict check waits for the store; `None` for as long as the daemon says.
+    pub strict_timeout: Option<Nanos>,
     /// Whether refused checks are charged too.
     pub count_denied: bool,
     /// Where its figures are kept.
@@ -126,6 +135,7 @@ impl Limit {
             consistency: Consistency::default(),
             on_store_loss: StoreLoss::default(),
             pace: Pace::default(),
+            strict_timeout: None,
             count_denied: false,
             series: Series::PER_CALL,
             hasher,

@@ -186,6 +186,19 @@ impl Quota {
         }
     }
 
+    /// In which time how many tokens drain, in lowest terms of whole microseconds: the
+    /// unit that the store counts buckets in.
+    pub const fn drain_rate(&self) -> (u64, u64) {
+        // Periods are of whole milliseconds wherever rules are read.
+        let (micros, amount) = (self.period.get().div_ceil(1_000), self.amount);
+        let (mut divisor, mut rest) = (micros, amount);
+        while rest > 0 {
+            (divisor, rest) = (rest, divisor % rest);
+        }
+        // A period is never nothing, so neither is the divisor.
+        (micros / divisor, amount / divisor)
+    }
+
     /// How long a full bucket takes to drain (capacity · period / amount, rounded
     /// up); for windows, the period.
     pub fn drain_time(&self) -> Nanos {
@@ -247,6 +260,17 @@ mod tests {
     fn the_burst_defaults_to_the_amount() {
         let q = quota(Algorithm::TokenBucket, 6, Nanos::from_secs(60), None);
         assert!(q.is_ok_and(|q| q.capacity() == 6));
+    }
+
+    #[test]
+    fn the_drain_rate_is_in_lowest_terms() {
+        let rate = |amount, period| {
+            quota(Algorithm::TokenBucket, amount, period, None).map(|q| q.drain_rate())
+        };
+        assert_eq!(rate(7, Nanos::from_secs(3_600)), Ok((3_600_000_000, 7)));
+        assert_eq!(rate(700_000_000, Nanos::from_secs(1)), Ok((1, 700)));
+        assert_eq!(rate(1_000, Nanos::from_secs(60)), Ok((60_000, 1)));
+        assert_eq!(rate(0, Nanos::from_secs(1)), Ok((1, 0)));
     }
 
     #[test]

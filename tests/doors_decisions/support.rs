@@ -88,6 +88,7 @@ pub(crate) fn serve_as(rules: &str, fleet: Fleet, reset_style: ResetStyle) -> Do
     };
     let clock = Clock::manual(Timestamp::EPOCH.after(Nanos::from_secs(START)));
     let services = Services {
+        authority: None,
         engine: Arc::new(engine),
         clock: clock.clone(),
         observer,

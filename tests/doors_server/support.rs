@@ -58,6 +58,7 @@ pub(crate) fn serve(config: ServerConfig) -> Running {
     let broken = Arc::new(AtomicBool::new(false));
     let is_broken = Arc::clone(&broken);
     let services = Services {
+        authority: None,
         observer: Arc::new(Observer::new(engine.snapshot().rules())),
         engine,
         clock: Clock::manual(NOW),

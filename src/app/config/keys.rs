@@ -5,7 +5,7 @@
 use super::settings::{LogFormat, Settings};
 use super::value::{ANY_DURATION, Scalar, ValueError};
 use crate::app::store_url::StoreUrl;
-use crate::units::{Nanos, Partitions};
+use crate::units::{Nanos, Partitions, STRICT_TIMEOUTS};
 
 /// One setting.
 pub struct Key {
@@ -256,6 +256,18 @@ pub const KEYS: &[Key] = &[
         help: "How long the costs of a cell far from its limit may wait",
         set: Set::One(|s, v| {
             s.pace.max_interval = v.duration(PACE)?;
+            Ok(())
+        }),
+    },
+    Key {
+        name: "strict_timeout",
+        flag: "strict-timeout",
+        variable: "TIDEGATE_STRICT_TIMEOUT",
+        value: "DURATION",
+        default: &["50ms"],
+        help: "How long a check of a strict limit waits for the store; then on_store_loss answers it",
+        set: Set::One(|s, v| {
+            s.strict_timeout = v.duration(STRICT_TIMEOUTS)?;
             Ok(())
         }),
     },

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::value::{Scalar, ValueError};
 use crate::app::store_url::StoreUrl;
 use crate::server::Address;
-use crate::units::{Pace, Partitions};
+use crate::units::{Nanos, Pace, Partitions};
 
 /// What the daemon was told to do. What each means is in [`super::keys::KEYS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub struct Settings {
     pub key_secret_file: Option<PathBuf>,
     /// When costs are sent, where a rule does not say.
     pub pace: Pace,
+    /// How long a strict check waits for the store, where a rule does not say.
+    pub strict_timeout: Nanos,
     /// Most cells in memory.
     pub max_keys: usize,
     /// How long to go on serving after SIGTERM.
@@ -110,6 +112,7 @@ impl Settings {
             partitions: Partitions::default(),
             key_secret_file: None,
             pace: Pace::default(),
+            strict_timeout: Nanos::ZERO,
             max_keys: 0,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::ZERO,

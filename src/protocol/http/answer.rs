@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::engine::{Decision, Outcome};
@@ -48,7 +50,7 @@ pub struct Answer<'a> {
     error: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    rule: Option<&'a str>,
+    rule: Option<Cow<'a, str>>,
     limit: Option<u64>,
     remaining: Option<u64>,
     reset_after_ms: Option<u64>,
@@ -76,13 +78,23 @@ impl<'a> Answer<'a> {
             allowed: decision.outcome.is_allowed(),
             error,
             message,
-            rule,
+            rule: rule.map(Cow::Borrowed),
             limit: limit.map(|limit| limit.limit),
             remaining: limit.map(|limit| limit.remaining),
             reset_after_ms: limit.map(|limit| limit.reset_after.as_millis_ceil()),
             retry_after_ms: decision.outcome.retry_after().map(Nanos::as_millis_ceil),
             delay_ms: delay.map(Nanos::as_millis_ceil),
             stale_ms: decision.stale.map(Nanos::as_millis_ceil),
+        }
+    }
+}
+
+impl Answer<'_> {
+    /// The same, to be kept when the rules are let go.
+    pub fn into_owned(self) -> Answer<'static> {
+        Answer {
+            rule: self.rule.map(|rule| Cow::Owned(rule.into_owned())),
+            ..self
         }
     }
 }

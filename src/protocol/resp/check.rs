@@ -55,11 +55,23 @@ impl<'a> Ask<'a> {
         }
     }
 
+    /// Writes the answer to a `TG.CHECK` whose rule exists: the command itself need not
+    /// be kept for it.
+    pub fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>) {
+        write_check(out, decision, "");
+    }
+
     /// Writes the answer to `out`.
     pub fn write(&self, out: &mut Vec<u8>, decision: &Decision<'_>) {
         match self {
             Ask::Throttle(request) => write_throttle(out, decision, request.cost),
-            Ask::Check(request) => write_check(out, decision, request),
+            Ask::Check(request) => {
+                let rule = match request.subject {
+                    Subject::Rule { rule, .. } => rule,
+                    Subject::Described(_) | Subject::Throttle { .. } => "",
+                };
+                write_check(out, decision, rule);
+            }
         }
     }
 }
@@ -127,14 +139,10 @@ fn write_throttle(out: &mut Vec<u8>, decision: &Decision<'_>, cost: Cost) {
     five(out, decision, limited, retry, Nanos::as_secs_ceil);
 }
 
-fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>, request: &Request<'_>) {
+fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>, rule: &str) {
     let retry = match decision.outcome {
         Outcome::Unavailable => return unavailable(out),
         Outcome::UnknownRule => {
-            let rule = match request.subject {
-                Subject::Rule { rule, .. } => rule,
-                Subject::Described(_) | Subject::Throttle { .. } => "",
-            };
             let rule = Shown(rule.as_bytes());
             return reply::error(out, format_args!("ERR unknown rule '{rule}'"));
         }
@@ -224,16 +232,8 @@ mod tests {
     }
 
     fn checked(decision: &Decision<'_>) -> String {
-        let request = Request {
-            subject: Subject::Rule {
-                rule: "no\nsuch",
-                key: b"k",
-                tier: None,
-            },
-            cost: Cost::ONE,
-        };
         let mut out = Vec::new();
-        write_check(&mut out, decision, &request);
+        write_check(&mut out, decision, "no\nsuch");
         flat(&out)
     }
 

@@ -7,7 +7,7 @@ use super::settings::Settings;
 use super::{is_name, name, quote};
 use crate::units::{Algorithm, Consistency, Nanos, Pace, Quota, QuotaError, StoreLoss};
 
-const LIMIT: [&str; 12] = [
+const LIMIT: [&str; 13] = [
     "requests",
     "amount",
     "window",
@@ -20,6 +20,7 @@ const LIMIT: [&str; 12] = [
     "sync_interval",
     "sync_min_interval",
     "sync_max_interval",
+    "strict_timeout",
 ];
 /// The largest count that a script in the store holds exactly.
 const STORE_MAX: u64 = (1 << 53) - 1;
@@ -41,6 +42,7 @@ pub(in crate::rules) struct LimitSpec {
     pub(in crate::rules) consistency: Consistency,
     pub(in crate::rules) on_store_loss: StoreLoss,
     pub(in crate::rules) pace: Pace,
+    pub(in crate::rules) strict_timeout: Option<Nanos>,
     pub(in crate::rules) count_denied: bool,
     line: usize,
 }
@@ -190,7 +192,7 @@ impl Scope {
                 return None;
             }
         };
-        if consistency == Consistency::Approximate {
+        if consistency != Consistency::Local {
             for (field, count) in [(amount_field, Some(amount)), ("burst", burst)] {
                 if let Some(count) = count.filter(|count| *count > STORE_MAX) {
                     at(field, Problem::MoreThanTheStoreCounts(count));
@@ -214,6 +216,7 @@ impl Scope {
             consistency,
             on_store_loss: settings.on_store_loss.unwrap_or_default(),
             pace: pace.unwrap_or(self.pace),
+            strict_timeout: settings.strict_timeout,
             count_denied: count_denied.unwrap_or(false),
             line: spot.at.line,
         })

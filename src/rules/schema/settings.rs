@@ -1,7 +1,7 @@
 use super::super::fault::Problem;
 use super::super::reader::{Fields, Report, Spot, duration, word};
 use super::super::tree::{Node, Value};
-use crate::units::{Algorithm, Consistency, Nanos, Pace, StoreLoss};
+use crate::units::{Algorithm, Consistency, Nanos, Pace, STRICT_TIMEOUTS, StoreLoss};
 
 /// What can be set for a file, a rule and a limit alike, as far as one of them
 /// states it.
@@ -13,11 +13,13 @@ pub(super) struct Settings {
     interval: Option<Nanos>,
     min_interval: Option<Nanos>,
     max_interval: Option<Nanos>,
+    pub(super) strict_timeout: Option<Nanos>,
 }
 
 const INTERVAL: &str = "sync_interval";
 const MIN_INTERVAL: &str = "sync_min_interval";
 const MAX_INTERVAL: &str = "sync_max_interval";
+const STRICT_TIMEOUT: &str = "strict_timeout";
 
 impl Settings {
     /// Reads the settings among `fields`.
@@ -40,6 +42,7 @@ impl Settings {
             interval: fields.with(INTERVAL, spot, report, duration),
             min_interval: fields.with(MIN_INTERVAL, spot, report, duration),
             max_interval: fields.with(MAX_INTERVAL, spot, report, duration),
+            strict_timeout: fields.with(STRICT_TIMEOUT, spot, report, patience),
         }
     }
 
@@ -52,6 +55,7 @@ impl Settings {
             interval: self.interval.or(wider.interval),
             min_interval: self.min_interval.or(wider.min_interval),
             max_interval: self.max_interval.or(wider.max_interval),
+            strict_timeout: self.strict_timeout.or(wider.strict_timeout),
         }
     }
 
@@ -92,12 +96,20 @@ fn consistency(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Cons
     let words = [
         ("approximate", Consistency::Approximate),
         ("local", Consistency::Local),
+        ("strict", Consistency::Strict),
     ];
-    let later = ["bounded", "strict"];
-    let is = |word: &&str| matches!(&node.value, Value::Text(text) if text == word);
-    if let Some(found) = later.into_iter().find(is) {
-        report.fault(spot, Problem::NotYet(found));
+    if matches!(&node.value, Value::Text(text) if text == "bounded") {
+        report.fault(spot, Problem::NotYet("bounded"));
         return None;
     }
     word(node, spot, &words, report)
+}
+
+fn patience(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Nanos> {
+    let given = duration(node, spot, report)?;
+    if given < STRICT_TIMEOUTS.0 || given > STRICT_TIMEOUTS.1 {
+        report.fault(spot, Problem::StrictTimeout(given));
+        return None;
+    }
+    Some(given)
 }

@@ -352,12 +352,15 @@ fn words_are_known_or_refused_with_a_suggestion() {
         &of_rule("on_store_loss: fail"),
         "on_store_loss: \"fail\" is none of local, share, open, closed",
     );
-    for later in ["bounded", "strict"] {
+    has(
+        &of_rule("consistency: bounded"),
+        "consistency: `bounded` is not supported in this version; write `approximate`, `strict`, \
+         or `local` for one node",
+    );
+    for wrong in ["0s", "11s"] {
         has(
-            &of_rule(&format!("consistency: {later}")),
-            &format!(
-                "consistency: `{later}` is not supported in this version; write `approximate`, or `local`"
-            ),
+            &of_rule(&format!("strict_timeout: {wrong}")),
+            &format!("strict_timeout: {wrong} is no time to wait for the store; write 1ms to 10s"),
         );
     }
     has(

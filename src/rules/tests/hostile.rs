@@ -90,7 +90,7 @@ fn large_files_are_read_in_time_that_grows_as_they_do() {
     assert_eq!(compile(&[("r.toml", &keys)]).unwrap_err().len(), 20_000);
 }
 
-const FIELDS: [&str; 24] = [
+const FIELDS: [&str; 25] = [
     "rules",
     "defaults",
     "name",
@@ -109,6 +109,7 @@ const FIELDS: [&str; 24] = [
     "on_store_loss",
     "sync_interval",
     "sync_max_interval",
+    "strict_timeout",
     "count_denied",
     "<<",
     "no",

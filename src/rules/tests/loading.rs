@@ -72,6 +72,7 @@ fn the_shape_that_people_have_loads_unchanged_in_every_format() {
                 && limit.consistency == Consistency::Approximate
                 && limit.on_store_loss == StoreLoss::Share
                 && limit.pace == Pace::default()
+                && limit.strict_timeout.is_none()
                 && !limit.count_denied
         }));
         let post = Described {
@@ -101,6 +102,8 @@ rules:
     key: [header:X-API-Key, user, client]
     algorithm: token_bucket
     on_store_loss: closed
+    consistency: strict
+    strict_timeout: 20ms
     sync_interval: 200ms
     limits:
       default:
@@ -123,6 +126,8 @@ rules:
     assert_eq!(first.quota.algorithm(), Algorithm::TokenBucket);
     assert_eq!((first.quota.amount(), first.quota.capacity()), (100, 20));
     assert_eq!(first.on_store_loss, StoreLoss::Closed);
+    assert_eq!(first.consistency, Consistency::Strict);
+    assert_eq!(first.strict_timeout, Some(Nanos::from_millis(20)));
     assert_eq!(first.pace.interval, Nanos::from_millis(200));
     assert_eq!(first.pace.min_interval, Pace::default().min_interval);
     assert_eq!(&*second.name, "hourly");

@@ -1,0 +1,271 @@
+-- One check of exact limits, by the store's own clock: all of them admit it, or none is charged.
+--
+-- KEYS          for each limit the hashes that its cell may lie in, one window or slice after the
+--               other; or the log, a sorted set
+-- ARGV[1..n]    for each limit the cell's field, a 16-byte fingerprint
+-- ARGV[n+1]     msgpack {cost, limit 1 .. limit n}, each limit
+--               {kind, its first key, number of keys, window or slice of the first key,
+--                time to live in ms, 1 if refusals are charged, capacity, then
+--                for windows and logs: the window in us
+--                for buckets: the slice's binary logarithm in ns, and in lowest terms the us in
+--                which so many tokens drain: us, tokens}
+-- answer        {1 admitted, 0 refused or -1 not asked: the keys are of another time,
+--                seconds, microseconds, then for each limit
+--                0 admits, 1 refuses or 2 can never admit; remaining; and in us how long to wait
+--                for another try, until nothing is used, and before acting (leaky buckets)}
+--
+-- Cells are those of sync_window.lua and sync_bucket.lua; what else stands beside a count or a
+-- debt is kept. A cost of 0 is a peek: told what 1 would be. Everything is read before anything
+-- is written, since an error does not roll back.
+--
+-- A log holds each admitted hit as the totals before and after it, at its time: the totals'
+-- differences are sums of hits, whatever each hit has cost.
+local call = redis.call
+local LARGEST = 9007199254740992 -- 2^53: whole numbers are exact up to here
+local MOST_HITS = 100000
+local SLIDING, LOG, TOKENS, LEAKY = 2, 3, 4, 5
+local ADMITS, REFUSES, NEVER = 0, 1, 2
+local asked = cmsgpack.unpack(ARGV[#ARGV])
+local cost, wanted = asked[1], math.max(asked[1], 1)
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local function divide(n, d)
+  local rest = math.fmod(n, d)
+  return (n - rest) / d, rest
+end
+
+local function divide_up(n, d)
+  local quotient, rest = divide(n, d)
+  return rest > 0 and quotient + 1 or quotient
+end
+
+-- a * b / c and the rest, exact although a * b may pass 2^53; the quotient does not.
+local function scale(a, b, c)
+  if a * b < LARGEST then return divide(a * b, c) end
+  local whole, part = divide(b, c)
+  local base, quotient, rest = a * whole, 0, 0
+  for bit = 52, 0, -1 do
+    quotient = 2 * quotient
+    if rest >= c - rest then
+      quotient, rest = quotient + 1, rest - (c - rest)
+    else
+      rest = 2 * rest
+    end
+    if a >= 2 ^ bit then
+      a = a - 2 ^ bit
+      if rest >= c - part then
+        quotient, rest = quotient + 1, rest - (c - part)
+      else
+        rest = rest + part
+      end
+    end
+  end
+  return base + quotient, rest
+end
+
+-- A hash that has the field already has its time to live.
+local function put(key, field, value, ttl, present)
+  call('HSET', key, field, value)
+  if not present and call('PTTL', key) < 0 then call('PEXPIRE', key, ttl) end
+end
+
+-- A count, and what stands beside it.
+local function counted(value)
+  local count, beside = (value or ''):match('^(%d+)(.*)$')
+  return tonumber(count) or 0, beside or ''
+end
+
+local function window(limit, field, at)
+  local ttl, capacity, length = limit[5], limit[7], limit[8]
+  local into = math.fmod(now, length)
+  local present = call('HGET', KEYS[at], field)
+  local count, beside = counted(present)
+  local before, weighed = 0, 0
+  if limit[1] == SLIDING then
+    before = counted(call('HGET', KEYS[at - 1], field))
+    local whole, rest = scale(before, length - into, length)
+    weighed = rest > 0 and whole + 1 or whole
+  end
+  local self = {}
+  if wanted > capacity then
+    self.verdict = NEVER
+  elseif count + weighed + wanted <= capacity then
+    self.verdict = ADMITS
+  else
+    self.verdict = REFUSES
+    -- How far into a window the count of the one before weighs no more than `room`.
+    local function weighs(n, room)
+      return n <= room and 0 or length - scale(room, length, n)
+    end
+    local room = capacity - wanted
+    local elapsed = limit[1] == SLIDING and count <= room and weighs(before, room - count) or length
+    if elapsed < length then
+      self.retry = elapsed - into
+    elseif limit[1] == SLIDING then
+      self.retry = length - into + weighs(count, room)
+    else
+      self.retry = length - into
+    end
+  end
+  function self.charge()
+    count = math.min(count + cost, LARGEST)
+    put(KEYS[at], field, string.format('%.0f', count) .. beside, ttl, present)
+  end
+  function self.figures()
+    local reset = 0
+    if count > 0 then
+      reset = (limit[1] == SLIDING and 2 or 1) * length - into
+    elseif before > 0 then
+      reset = length - into
+    end
+    return math.max(capacity - count - weighed, 0), reset
+  end
+  return self
+end
+
+local function bucket(limit, field, at)
+  local ttl, capacity, slice, token, rate = limit[5], limit[7], 2 ^ limit[8] / 1000, limit[9], limit[10]
+  local here, after = call('HGET', KEYS[at], field), call('HGET', KEYS[at + 1], field)
+  -- What the next slice has already taken over, a node's clock being ahead, holds all of it.
+  local cell = after or here or call('HGET', KEYS[at - 1], field)
+  -- The debt is in parts of a token of which a microsecond repays whole ones, so nothing is
+  -- rounded: the store's nanoseconds find back to them. Those of other modes round up.
+  local debt, last = 0, now
+  if cell then
+    local ns, of = struct.unpack('>dd', cell)
+    -- A clock that stepped back neither repays nor freezes.
+    if of - now <= slice then
+      local parts = ns * rate / 1000
+      debt = math.floor(parts + 0.5)
+      if math.abs(parts - debt) > parts * 2 ^ -50 then debt = math.ceil(parts) end
+      last = math.max(of, now)
+      debt = math.max(debt - (last - of) * rate, 0)
+    end
+  end
+  local function drained(parts)
+    return parts == 0 and 0 or divide_up(parts, rate) + last - now
+  end
+  local self, room = {}, (capacity - wanted) * token
+  if room < 0 then
+    self.verdict = NEVER
+  elseif debt <= room then
+    self.verdict = ADMITS
+    self.delay = limit[1] == LEAKY and drained(debt)
+  else
+    self.verdict = REFUSES
+    self.retry = drained(debt - room)
+  end
+  function self.charge()
+    debt = debt + cost * token
+    local packed = struct.pack('>dd', debt * 1000 / rate, last)
+    put(KEYS[at], field, packed .. (here or ''):sub(17), ttl, here)
+    if after then put(KEYS[at + 1], field, packed .. after:sub(17), ttl, after) end
+  end
+  function self.figures()
+    return math.max(capacity - divide_up(debt, token), 0), drained(debt)
+  end
+  return self
+end
+
+local function log(limit, at)
+  local key, ttl, capacity, length = KEYS[at], limit[5], limit[7], limit[8]
+  local function hit(range)
+    if not range[1] then return nil end
+    return { member = range[1], before = tonumber(range[1]:sub(1, 16)),
+      after = tonumber(range[1]:sub(17)), at = tonumber(range[2]) }
+  end
+  local newest = hit(call('ZREVRANGE', key, 0, 0, 'WITHSCORES'))
+  -- A clock that stepped back far, or totals at their end: afresh.
+  local afresh = newest and (newest.at - now > length or newest.after > LARGEST - MOST_HITS)
+  if afresh then newest = nil end
+  local moment = math.max(newest and newest.at or now, now)
+  local edge = string.format('%.0f', moment - length)
+  local total, used = newest and newest.after or 0, 0
+  if newest and newest.at > moment - length then
+    local oldest = call('ZRANGEBYSCORE', key, '(' .. edge, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    used = total - hit(oldest).before
+  end
+  local self = {}
+  if wanted > capacity then
+    self.verdict = NEVER
+  elseif used + wanted <= capacity then
+    self.verdict = ADMITS
+  else
+    self.verdict = REFUSES
+    -- The first hit after which the rest leaves room enough, by bisection.
+    local room, low, high = capacity - wanted, call('ZCOUNT', key, '-inf', edge), call('ZCARD', key) - 1
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      local it = hit(call('ZRANGE', key, middle, middle, 'WITHSCORES'))
+      if total - it.after > room then low = middle + 1 else high = middle end
+    end
+    self.retry = hit(call('ZRANGE', key, low, low, 'WITHSCORES')).at + length - now
+  end
+  function self.charge()
+    if afresh then
+      call('DEL', key)
+    else
+      call('ZREMRANGEBYSCORE', key, '-inf', edge)
+    end
+    local before = total
+    if call('ZCARD', key) >= MOST_HITS then
+      -- A full log moves its newest hit, which then counts a little longer than it should.
+      call('ZREM', key, newest.member)
+      before = newest.before
+    end
+    total, used = total + cost, used + cost
+    call('ZADD', key, string.format('%.0f', moment), string.format('%016.0f%016.0f', before, total))
+    call('PEXPIRE', key, ttl)
+    newest = { at = moment }
+  end
+  function self.figures()
+    return math.max(capacity - used, 0), used > 0 and newest.at + length - now or 0
+  end
+  return self
+end
+
+-- Where each limit's cell lies now, with the windows or slices that it reads beside it.
+local places = {}
+for i = 2, #asked do
+  local limit = asked[i]
+  local kind, first, place = limit[1], 1, 1
+  if kind < LOG then
+    place = divide(now, limit[8]) - limit[4] + 1
+    if kind == SLIDING then first = 2 end
+  elseif kind >= TOKENS then
+    place = math.floor(now * 1000 / 2 ^ limit[8]) - limit[4] + 1
+    first = 2
+  end
+  local last = kind >= TOKENS and limit[3] - 1 or limit[3]
+  if place < first or place > last then return { -1, time[1], time[2] } end
+  places[i] = limit[2] + place - 1
+end
+
+local checks, admitted = {}, true
+for i = 2, #asked do
+  local limit, field = asked[i], ARGV[i - 1]
+  local check
+  if limit[1] < LOG then
+    check = window(limit, field, places[i])
+  elseif limit[1] == LOG then
+    check = log(limit, places[i])
+  else
+    check = bucket(limit, field, places[i])
+  end
+  checks[i] = check
+  admitted = admitted and check.verdict == ADMITS
+end
+
+local out = { admitted and 1 or 0, time[1], time[2] }
+for i = 2, #asked do
+  local check = checks[i]
+  local charged = admitted or (check.verdict == REFUSES and asked[i][6] == 1)
+  if cost > 0 and charged then check.charge() end
+  local remaining, reset = check.figures()
+  for _, figure in ipairs({ check.verdict, remaining, check.retry or 0, reset, check.delay or 0 }) do
+    -- What no integer of a reply holds is as good as for ever.
+    out[#out + 1] = math.min(figure, 2 ^ 62)
+  end
+end
+return out

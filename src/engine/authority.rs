@@ -1,0 +1,54 @@
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::algorithms::Outcome;
+use crate::units::{Cost, Key, Limit, Timestamp};
+
+/// Whoever decides checks of strict limits for the whole fleet: the store.
+pub trait Authority: fmt::Debug + Send + Sync {
+    /// Puts `question`, and answers within the shortest time that its limits wait.
+    ///
+    /// Questions are put in the order in which the futures are first polled. One that is
+    /// dropped before it is done may have been answered and charged: nobody is told.
+    ///
+    /// # Errors
+    /// [`Unanswered`]: whether the cost was charged is not known.
+    fn ask<'a>(&'a self, question: &'a Question) -> Answering<'a>;
+}
+
+/// The answer to a [`Question`], when it comes.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Ruling, Unanswered>> + Send + 'a>>;
+
+/// May these limits be charged with this cost? All of them, or none.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The limits, each once, none of them a ban.
+    pub limits: Vec<Counted>,
+    /// What each is to be charged; zero is a peek.
+    pub cost: Cost,
+}
+
+/// One limit, and who is counted by it.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// The limit.
+    pub limit: Arc<Limit>,
+    /// Who is counted.
+    pub key: Key,
+}
+
+/// The answer to a [`Question`]: charged if, and only if, every limit admits it (and,
+/// as ever, where a limit that refuses charges refusals).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ruling {
+    /// The store's time, by which it was decided.
+    pub at: Timestamp,
+    /// What each limit says, in the order of the question.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// The store was not asked, or did not answer in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store did not answer")]
+pub struct Unanswered;

@@ -1,0 +1,102 @@
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::judged::{Judged, Tally};
+use super::{Counted, Decision, Engine, Places, Question, Ruling, Unanswered};
+use crate::rules::{Applied, AppliedLimits};
+use crate::units::{Cost, Timestamp};
+
+/// A check that was begun.
+#[derive(Debug)]
+pub enum Begun<'s> {
+    /// It is decided already.
+    Decided(Decision<'s>),
+    /// Its strict limits must be asked first.
+    Pending(Box<Pending>),
+}
+
+/// A check whose other limits have admitted it, and are charged, and whose strict limits
+/// must be asked. It holds no rules, so it may wait.
+///
+/// Dropped instead of settled (a client hung up), what was taken stays taken.
+#[derive(Debug)]
+pub struct Pending {
+    /// All limits that apply.
+    limits: SmallVec<[Counted; 2]>,
+    /// Which of them the question is about.
+    asked: Places,
+    question: Question,
+    tally: Tally,
+}
+
+impl Pending {
+    #[cold]
+    pub(super) fn new(
+        applied: &AppliedLimits<'_>,
+        asked: Places,
+        cost: Cost,
+        tally: Tally,
+    ) -> Pending {
+        let counted = |one: &Applied<'_>| Counted {
+            limit: Arc::clone(one.limit),
+            key: one.key,
+        };
+        Pending {
+            limits: applied.iter().map(counted).collect(),
+            question: Question {
+                limits: asked
+                    .iter()
+                    .map(|index| counted(&applied[*index]))
+                    .collect(),
+                cost,
+            },
+            asked,
+            tally,
+        }
+    }
+
+    /// What the [`Authority`](super::Authority) is to be asked.
+    pub fn question(&self) -> &Question {
+        &self.question
+    }
+
+    /// The decision, now that the question has its `answer`. Where the strict limits
+    /// refuse, the others are given back what was taken; where they are not answered,
+    /// each goes by its policy for a lost store, at `now`.
+    pub fn settle(
+        &mut self,
+        engine: &Engine,
+        answer: Result<Ruling, Unanswered>,
+        now: Timestamp,
+    ) -> Decision<'_> {
+        let mut tally = std::mem::take(&mut self.tally);
+        let cost = self.question.cost;
+        let ruling = answer
+            .ok()
+            .filter(|ruling| ruling.outcomes.len() == self.asked.len());
+        let decided_at = ruling.as_ref().map_or(now, |ruling| ruling.at);
+        for (number, index) in self.asked.iter().enumerate() {
+            let Counted { limit, key } = &self.limits[*index];
+            let Some(ruling) = &ruling else {
+                let one = Applied { limit, key: *key };
+                engine.take_without_store(&mut tally, *index, &one, cost, now);
+                continue;
+            };
+            tally.note(*index, *key, Judged::ruled(ruling.outcomes[number]));
+            if tally.refused {
+                engine.give_back(&mut tally, cost, now);
+            }
+        }
+        tally.decision(
+            |index| self.limits.get(index).map(|one| &*one.limit),
+            decided_at,
+        )
+    }
+
+    /// The keys of all limits.
+    #[cfg(test)]
+    pub(super) fn limits_here(&self) -> Vec<crate::units::Key> {
+        self.limits.iter().map(|one| one.key).collect()
+    }
+}

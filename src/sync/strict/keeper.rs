@@ -1,0 +1,127 @@
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Cmd};
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
+
+use super::super::connect::{connect, jittered};
+use super::super::pacing::Backoff;
+
+/// A connection, and its number: each has a higher one than those before it.
+#[derive(Clone)]
+pub(super) struct Link {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) number: u64,
+}
+
+/// Where the present connection is found, and where a broken one is reported.
+pub(super) struct Links {
+    present: watch::Receiver<Option<Link>>,
+    /// The highest number of a connection that was found broken.
+    broken: watch::Sender<u64>,
+    wanted: Arc<Notify>,
+}
+
+/// Keeps a connection: makes one when it is first wanted, and another when it breaks.
+pub(super) struct Keeper {
+    client: Client,
+    script: Cmd,
+    present: watch::Sender<Option<Link>>,
+    broken: watch::Receiver<u64>,
+    wanted: Arc<Notify>,
+}
+
+pub(super) fn keeper(client: Client, script: Cmd) -> (Keeper, Links) {
+    let (present, present_here) = watch::channel(None);
+    let (broken, broken_there) = watch::channel(0);
+    let wanted = Arc::new(Notify::new());
+    let keeper = Keeper {
+        client,
+        script,
+        present,
+        broken: broken_there,
+        wanted: Arc::clone(&wanted),
+    };
+    let links = Links {
+        present: present_here,
+        broken,
+        wanted,
+    };
+    (keeper, links)
+}
+
+impl Links {
+    /// Lets a connection be made, if there has not been any.
+    pub(super) fn want(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// The connection; waits until there is one. `None` if there will be none.
+    pub(super) async fn link(&self) -> Option<Link> {
+        let is_whole = |link: &Option<Link>| {
+            let broken = *self.broken.borrow();
+            link.as_ref().is_some_and(|link| link.number > broken)
+        };
+        // The usual case, and the order of those who ask is kept.
+        {
+            let present = self.present.borrow();
+            if is_whole(&present) {
+                return present.clone();
+            }
+        }
+        self.want();
+        let mut present = self.present.clone();
+        present.wait_for(is_whole).await.ok()?.clone()
+    }
+
+    /// The connection numbered `number` is of no more use. Answers whether that is news.
+    pub(super) fn is_broken(&self, number: u64) -> bool {
+        self.broken.send_if_modified(|highest| {
+            let news = number > *highest;
+            *highest = number.max(*highest);
+            news
+        })
+    }
+
+    /// The present connection is of no more use.
+    pub(super) fn present_is_broken(&self) {
+        let number = self.present.borrow().as_ref().map(|link| link.number);
+        if let Some(number) = number {
+            self.is_broken(number);
+        }
+    }
+}
+
+impl Keeper {
+    /// Keeps a connection until nobody may want one any more.
+    pub(super) async fn run(mut self) {
+        self.wanted.notified().await;
+        for number in 1.. {
+            let connection = self.connect().await;
+            self.present.send_replace(Some(Link { connection, number }));
+            if self
+                .broken
+                .wait_for(|broken| *broken >= number)
+                .await
+                .is_err()
+            {
+                return;
+            }
+            self.present.send_replace(None);
+            sleep(jittered(Backoff::new().pause())).await;
+        }
+    }
+
+    /// Connects, however often it must be tried. What stands against it the sync tells.
+    async fn connect(&self) -> MultiplexedConnection {
+        let mut backoff = Backoff::new();
+        loop {
+            match connect(&self.client, std::slice::from_ref(&self.script)).await {
+                Ok(connection) => return connection,
+                Err(failure) => tracing::debug!(%failure, "no connection for strict checks yet"),
+            }
+            sleep(jittered(backoff.pause())).await;
+        }
+    }
+}

@@ -1,0 +1,656 @@
+//! Strict checks on a real Redis, held against the algorithms of the library at the very
+//! moments that the store's clock gave.
+
+// A test fails by panicking.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod kit;
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use kit::{Proxy, Redis};
+use redis::Connection;
+use tidegate::algorithms::{Outcome, State, Verdict, WindowState};
+use tidegate::clock::Clock;
+use tidegate::counters::{Slot, Space};
+use tidegate::engine::{Authority, Counted, Question, Ruling, Unanswered};
+use tidegate::sync::{Strict, SyncConfig};
+use tidegate::units::{
+    Algorithm, Cost, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions, Quota, Timestamp,
+    WindowId,
+};
+use tokio::runtime::Runtime;
+
+const FLEET: &str = "f";
+
+struct Bench {
+    redis: Redis,
+    connection: Connection,
+    strict: Strict,
+    runtime: Runtime,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let redis = Redis::start();
+        let runtime = Runtime::new().unwrap();
+        let strict = strict(&redis.url(), &runtime, Clock::system());
+        Bench {
+            connection: redis.connect(),
+            redis,
+            strict,
+            runtime,
+        }
+    }
+
+    fn ask(&self, limits: &[Counted], cost: u64) -> Ruling {
+        ask(&self.runtime, &self.strict, limits, cost)
+    }
+
+    fn one(&self, limit: &Counted, cost: u64) -> (Timestamp, Outcome) {
+        let ruling = self.ask(std::slice::from_ref(limit), cost);
+        (ruling.at, ruling.outcomes[0])
+    }
+
+    /// The store's time.
+    fn now(&mut self) -> Timestamp {
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(&mut self.connection).unwrap();
+        Timestamp::from_nanos(seconds * 1_000_000_000 + micros * 1_000)
+    }
+
+    fn hget(&mut self, key: &str, field: Key) -> Option<Vec<u8>> {
+        let mut command = redis::cmd("HGET");
+        command.arg(key).arg(&field.to_bytes());
+        command.query(&mut self.connection).unwrap()
+    }
+
+    fn hset(&mut self, key: &str, field: Key, value: &[u8]) {
+        let mut command = redis::cmd("HSET");
+        command.arg(key).arg(&field.to_bytes()).arg(value);
+        let _: i64 = command.query(&mut self.connection).unwrap();
+    }
+
+    fn ttl_ms(&mut self, key: &str) -> i64 {
+        let command = redis::cmd("PTTL").arg(key).query(&mut self.connection);
+        command.unwrap()
+    }
+}
+
+fn strict(url: &str, runtime: &Runtime, clock: Clock) -> Strict {
+    let config = SyncConfig {
+        url: url.into(),
+        node: "n".into(),
+        fleet: FLEET.into(),
+        partitions: Partitions::default(),
+        secret: KeySecret::public(),
+        pace: Pace::default(),
+    };
+    let _context = runtime.enter();
+    // As long as it takes: a busy machine is no fault of the script.
+    Strict::new(&config, Nanos::from_secs(30), clock).unwrap()
+}
+
+fn ask(runtime: &Runtime, strict: &Strict, limits: &[Counted], cost: u64) -> Ruling {
+    runtime
+        .block_on(strict.ask(&question(limits, cost)))
+        .unwrap()
+}
+
+fn question(limits: &[Counted], cost: u64) -> Question {
+    Question {
+        limits: limits.to_vec(),
+        cost: Cost::new(cost),
+    }
+}
+
+fn counted_with(quota: Quota, who: &str, change: impl FnOnce(&mut Limit)) -> Counted {
+    let id = LimitId::new("r", "t", &quota);
+    let mut limit = Limit::new(id, "r", "t", quota, &KeySecret::public());
+    change(&mut limit);
+    let key = limit.hasher.key_of("key", who.as_bytes());
+    Counted {
+        limit: Arc::new(limit),
+        key,
+    }
+}
+
+fn counted(quota: Quota, who: &str) -> Counted {
+    counted_with(quota, who, |_| {})
+}
+
+fn quota(algorithm: Algorithm, amount: u64, period_ms: u64, burst: Option<u64>) -> Quota {
+    Quota::new(algorithm, amount, Nanos::from_millis(period_ms), burst).unwrap()
+}
+
+/// The name of the hash that counts `limit` in `window`.
+fn hash(limit: &Counted, window: WindowId) -> String {
+    let partition = limit.key.partition(Partitions::default()).get();
+    let space = Space::of(&limit.limit.quota);
+    format!("{FLEET}:{{p{partition}}}:{space}:{}", window.get())
+}
+
+/// The same, told in whole microseconds as the store tells it.
+fn in_micros(outcome: Outcome) -> Outcome {
+    let up = |span: Nanos| Nanos::new(span.get().div_ceil(1_000).saturating_mul(1_000));
+    Outcome {
+        verdict: match outcome.verdict {
+            Verdict::Admitted { delay } => Verdict::Admitted { delay: up(delay) },
+            Verdict::Refused { retry_after } => Verdict::Refused {
+                retry_after: up(retry_after),
+            },
+            other => other,
+        },
+        reset_after: up(outcome.reset_after),
+        ..outcome
+    }
+}
+
+fn admits(outcome: Outcome) -> bool {
+    matches!(outcome.verdict, Verdict::Admitted { .. })
+}
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % most
+    }
+}
+
+/// Quotas of every algorithm: windows so short that many pass, rates with fractions that
+/// nothing binary or decimal holds.
+fn quotas() -> Vec<Quota> {
+    use Algorithm::*;
+    vec![
+        quota(FixedWindow, 7, 40, None),
+        quota(FixedWindow, 100, 250, None),
+        quota(SlidingWindow, 7, 40, None),
+        quota(SlidingWindow, 1_000, 100, None),
+        quota(SlidingLog, 7, 40, None),
+        quota(SlidingLog, 300, 130, None),
+        quota(TokenBucket, 7, 40, None),
+        quota(TokenBucket, 7, 3_600_000, Some(3)),
+        quota(TokenBucket, 33_333, 86_400_000, Some(9)),
+        quota(TokenBucket, 700_000, 1, Some(50)),
+        quota(SlidingWindow, 3, 1, None),
+        quota(LeakyBucket, 13, 60, Some(4)),
+        quota(LeakyBucket, 999_983, 1_000, Some(20)),
+    ]
+}
+
+#[test]
+fn every_algorithm_answers_as_the_library_does_at_the_stores_time() {
+    let bench = Bench::new();
+    let mut dice = Dice(1);
+    for (number, quota) in quotas().into_iter().enumerate() {
+        let limit = counted(quota, &format!("who{number}"));
+        let mut state = State::fresh(&quota);
+        let (mut admitted, mut refused) = (0, 0);
+        for turn in 0..400 {
+            let most = quota.capacity() + 2;
+            let cost = match dice.below(4) {
+                0 => dice.below(most),
+                1 => dice.below(1 + most / 4),
+                _ => dice.below(3),
+            };
+            let (at, said) = bench.one(&limit, cost);
+            let wanted = in_micros(state.take(&quota, Cost::new(cost), at));
+            assert_eq!(said, wanted, "{quota:?} turn {turn}: {cost} at {at:?}");
+            if admits(said) {
+                admitted += 1;
+            } else {
+                refused += 1;
+            }
+        }
+        assert!(
+            admitted > 0 && refused > 0,
+            "{quota:?}: {admitted} {refused}"
+        );
+    }
+}
+
+#[test]
+fn refusals_that_are_charged_are_charged_as_in_the_library() {
+    let bench = Bench::new();
+    let mut dice = Dice(2);
+    for (number, quota) in quotas().into_iter().enumerate() {
+        let limit = counted_with(quota, &format!("who{number}"), |limit| {
+            limit.count_denied = true;
+        });
+        let mut state = State::fresh(&quota);
+        for turn in 0..150 {
+            let cost = dice.below(quota.capacity() + 2);
+            let (at, said) = bench.one(&limit, cost);
+            let wanted = in_micros(state.take(&quota, Cost::new(cost), at));
+            assert_eq!(
+                said.verdict, wanted.verdict,
+                "{quota:?} turn {turn}: {cost}"
+            );
+            if matches!(said.verdict, Verdict::Refused { .. }) {
+                state.charge(&quota, Cost::new(cost), at);
+            }
+        }
+    }
+}
+
+#[test]
+fn several_limits_are_charged_together_or_not_at_all() {
+    let bench = Bench::new();
+    let mut dice = Dice(3);
+    let quotas = [
+        quota(Algorithm::FixedWindow, 9, 50, None),
+        quota(Algorithm::SlidingWindow, 30, 200, None),
+        quota(Algorithm::SlidingLog, 40, 300, None),
+        quota(Algorithm::TokenBucket, 70, 500, Some(12)),
+        quota(Algorithm::LeakyBucket, 90, 700, Some(15)),
+    ];
+    let limits: Vec<Counted> = quotas.iter().map(|quota| counted(*quota, "all")).collect();
+    let mut states: Vec<State> = quotas.iter().map(State::fresh).collect();
+    let mut refusers = [0; 5];
+    for turn in 0..1_500 {
+        let cost = if dice.below(16) == 0 {
+            9
+        } else {
+            dice.below(4)
+        };
+        let ruling = bench.ask(&limits, cost);
+        let mut next = states.clone();
+        let wanted: Vec<Outcome> = (quotas.iter().zip(&mut next))
+            .map(|(quota, state)| in_micros(state.take(quota, Cost::new(cost), ruling.at)))
+            .collect();
+        let verdicts = |outcomes: &[Outcome]| -> Vec<Verdict> {
+            outcomes.iter().map(|outcome| outcome.verdict).collect()
+        };
+        assert_eq!(verdicts(&ruling.outcomes), verdicts(&wanted), "turn {turn}");
+        if wanted.iter().all(|outcome| admits(*outcome)) {
+            assert_eq!(ruling.outcomes, wanted, "turn {turn}");
+            states = next;
+        } else {
+            for (refused, outcome) in refusers.iter_mut().zip(&wanted) {
+                *refused += u32::from(!admits(*outcome));
+            }
+        }
+    }
+    // The slower the machine, the fewer limits are reached; the bucket's burst always is.
+    assert!(refusers.iter().any(|refused| *refused > 0));
+}
+
+#[test]
+fn a_peek_and_a_refusal_write_nothing() {
+    let mut bench = Bench::new();
+    let limits: Vec<Counted> = Algorithm::ALL
+        .map(|algorithm| counted(quota(algorithm, 5, 60_000, None), "a"))
+        .into();
+    bench.ask(&limits, 0);
+    let ruling = bench.ask(&limits, 6);
+    assert!(
+        ruling
+            .outcomes
+            .iter()
+            .all(|it| it.verdict == Verdict::Impossible)
+    );
+    let keys: i64 = redis::cmd("DBSIZE").query(&mut bench.connection).unwrap();
+    assert_eq!(keys, 0);
+    // A cost that no number of the script holds is as impossible as any.
+    let ruling = bench.ask(&limits, u64::MAX);
+    assert!(
+        ruling
+            .outcomes
+            .iter()
+            .all(|it| it.verdict == Verdict::Impossible)
+    );
+    assert!(bench.ask(&limits, 5).outcomes.iter().all(|it| admits(*it)));
+    let before = bench.redis.cli(&["DEBUG", "DIGEST"]);
+    assert!(!bench.ask(&limits, 1).outcomes.iter().any(|it| admits(*it)));
+    assert_eq!(bench.redis.cli(&["DEBUG", "DIGEST"]), before);
+}
+
+#[test]
+fn counts_are_shared_with_the_other_modes_and_what_stands_beside_them_is_kept() {
+    let mut bench = Bench::new();
+    let limit = counted(quota(Algorithm::FixedWindow, 10, 86_400_000, None), "a");
+    let window = bench.now().window(Nanos::from_secs(86_400));
+    let name = hash(&limit, window);
+    bench.hset(&name, limit.key, b"7 1250");
+    assert_eq!(bench.one(&limit, 0).1.remaining, 3);
+    assert_eq!(bench.one(&limit, 2).1.remaining, 1);
+    assert_eq!(bench.hget(&name, limit.key).unwrap(), b"9 1250");
+    bench.hset(&name, limit.key, b"4");
+    assert_eq!(bench.one(&limit, 1).1.remaining, 5);
+    assert_eq!(bench.hget(&name, limit.key).unwrap(), b"5");
+    // A hash that is new is given its time to live; the others have theirs.
+    let fresh = counted(quota(Algorithm::FixedWindow, 10, 86_400_000, None), "b");
+    bench.one(&fresh, 1);
+    let name = hash(&fresh, window);
+    let slot = Slot {
+        space: Space::of(&limit.limit.quota),
+        window,
+    };
+    let ttl = bench.ttl_ms(&name);
+    let wanted = i64::try_from(slot.time_to_live().as_millis_ceil()).unwrap();
+    assert!(ttl > wanted / 2 && ttl <= wanted, "{ttl}");
+}
+
+#[test]
+fn debts_are_shared_with_the_other_modes_and_what_stands_beside_them_is_kept() {
+    let mut bench = Bench::new();
+    // A token takes 100 s to drain: the test's own time does not show.
+    let limit = counted(quota(Algorithm::TokenBucket, 9, 900_000, None), "a");
+    let token = 100e9;
+    let space = Space::of(&limit.limit.quota);
+    let window = space.window(bench.now());
+    let debt = |value: &[u8]| f64::from_be_bytes(value[..8].try_into().unwrap());
+    let micros = |at: Timestamp| (at.as_nanos() / 1_000) as f64;
+    let packed = |tokens: f64, at: Timestamp, beside: &[u8]| -> Vec<u8> {
+        let (debt, at) = ((tokens * token).to_be_bytes(), micros(at).to_be_bytes());
+        [&debt[..], &at[..], beside].concat()
+    };
+    let beside = 1250_f64.to_be_bytes();
+    let now = bench.now();
+    bench.hset(&hash(&limit, window), limit.key, &packed(4.5, now, &beside));
+    // Half a token owed leaves no room for it.
+    assert_eq!(bench.one(&limit, 0).1.remaining, 4);
+    assert_eq!(bench.one(&limit, 1).1.remaining, 3);
+    let kept = bench.hget(&hash(&limit, window), limit.key).unwrap();
+    assert_eq!((kept.len(), &kept[16..]), (24, &beside[..]));
+    assert!((debt(&kept) / token - 5.5).abs() < 0.1, "{}", debt(&kept));
+
+    // What the next slice has taken over counts, and both are charged.
+    let next = hash(&limit, window.next());
+    let now = bench.now();
+    bench.hset(&next, limit.key, &packed(7.0, now, &[]));
+    assert_eq!(bench.one(&limit, 1).1.remaining, 1);
+    for name in [&next, &hash(&limit, window)] {
+        let kept = bench.hget(name, limit.key).unwrap();
+        assert!((debt(&kept) / token - 8.0).abs() < 0.1, "{}", debt(&kept));
+    }
+
+    // What lies in the slice before is taken over.
+    let other = counted(quota(Algorithm::TokenBucket, 9, 900_000, None), "b");
+    let now = bench.now();
+    bench.hset(
+        &hash(&other, window.previous()),
+        other.key,
+        &packed(3.0, now, &beside),
+    );
+    assert_eq!(bench.one(&other, 1).1.remaining, 5);
+    assert_eq!(
+        bench.hget(&hash(&other, window), other.key).unwrap().len(),
+        16
+    );
+    assert!(bench.ttl_ms(&hash(&other, window)) > 0);
+}
+
+#[test]
+fn a_clock_that_stepped_back_neither_repays_nor_freezes_a_debt() {
+    let mut bench = Bench::new();
+    let limit = counted(quota(Algorithm::TokenBucket, 10, 1_000_000, None), "a");
+    let window = Space::of(&limit.limit.quota).window(bench.now());
+    let mut owe = |ahead: Nanos| {
+        let at = bench.now().after(ahead).as_nanos() / 1_000;
+        let cell = [1e12_f64.to_be_bytes(), (at as f64).to_be_bytes()].concat();
+        let name = hash(&limit, window);
+        bench.hset(&name, limit.key, &cell);
+        let (asked_at, outcome) = bench.one(&limit, 1);
+        (Timestamp::from_nanos(at * 1_000).since(asked_at), outcome)
+    };
+    // Up to a slice ahead its time stands still until the clock has caught up.
+    let (lag, ahead) = owe(Nanos::from_secs(500));
+    let retry_after = Nanos::from_secs(100).plus(lag);
+    assert_eq!(ahead.verdict, Verdict::Refused { retry_after });
+    // Further ahead it is a wrong clock's.
+    let (_, afresh) = owe(Nanos::from_secs(3_600 * 24));
+    assert_eq!(afresh.remaining, 9);
+}
+
+#[test]
+fn buckets_beyond_all_measure_are_counted_to_a_small_part_of_a_token() {
+    let bench = Bench::new();
+    let quota =
+        |algorithm, burst| Quota::new(algorithm, 1, Quota::MAX_PERIOD, Some(burst)).unwrap();
+    // Two centuries, in which no whole number of microseconds is exact any more.
+    let limit = counted(quota(Algorithm::TokenBucket, 20), "a");
+    for left in (0..20).rev() {
+        let (_, said) = bench.one(&limit, 1);
+        assert!(admits(said) && said.remaining == left, "{said:?}");
+    }
+    let (_, said) = bench.one(&limit, 1);
+    let Verdict::Refused { retry_after } = said.verdict else {
+        panic!("{said:?}");
+    };
+    let token = Quota::MAX_PERIOD.get();
+    assert!(
+        retry_after.get().abs_diff(token) < token / 1_000,
+        "{retry_after}"
+    );
+
+    // More than any clock will see, and than any answer can tell.
+    let limit = counted(quota(Algorithm::LeakyBucket, (1 << 53) - 1), "a");
+    assert!(admits(bench.one(&limit, 1 << 52).1));
+    let (_, said) = bench.one(&limit, 1);
+    assert_eq!(said.verdict, Verdict::Admitted { delay: Nanos::MAX });
+    assert_eq!(said.reset_after, Nanos::MAX);
+    assert!(said.remaining.abs_diff(1 << 52) < 10, "{said:?}");
+}
+
+#[test]
+fn a_debt_that_other_modes_rounded_is_never_rounded_down() {
+    let mut bench = Bench::new();
+    // A token takes 514,285,714,285.71… ns: no number of the store is one.
+    let limit = counted(quota(Algorithm::TokenBucket, 7, 3_600_000, None), "a");
+    let six: f64 = 6.0 * 3_600e9 / 7.0;
+    let window = Space::of(&limit.limit.quota).window(bench.now());
+    for (ns, left) in [(six, 1), (six + 0.5, 0), (six - 0.5, 1), (six + 1.0, 0)] {
+        // A little ahead of the clock it stands still.
+        let at = bench.now().after(Nanos::from_secs(600)).as_nanos() / 1_000;
+        let cell = [ns.to_be_bytes(), (at as f64).to_be_bytes()].concat();
+        bench.hset(&hash(&limit, window), limit.key, &cell);
+        assert_eq!(bench.one(&limit, 0).1.remaining, left, "{ns}");
+    }
+}
+
+#[test]
+fn counts_as_large_as_the_store_holds_are_weighed_exactly() {
+    let mut bench = Bench::new();
+    let most = (1 << 53) - 1;
+    let period = Nanos::from_secs(3_600 * 24 * 365);
+    let mut dice = Dice(4);
+    for turn in 0..40_u64 {
+        let amount = most - dice.below(1_000);
+        let quota = Quota::new(Algorithm::SlidingWindow, amount, period, None).unwrap();
+        let limit = counted(quota, &format!("who{turn}"));
+        let window = bench.now().window(period);
+        // Below one in 2^52 parts the counts are far apart, and near each other's sum.
+        let (before, count) = (
+            most - dice.below(1 << 20),
+            dice.below(1 << 31) << (turn % 22),
+        );
+        bench.hset(
+            &hash(&limit, window.previous()),
+            limit.key,
+            before.to_string().as_bytes(),
+        );
+        bench.hset(
+            &hash(&limit, window),
+            limit.key,
+            count.to_string().as_bytes(),
+        );
+        let cost = dice.below(1 << 31) << (turn % 23);
+        let (at, said) = bench.one(&limit, cost);
+        let mut state = WindowState::default();
+        state.roll(&quota, at);
+        state.raise(window.previous(), before);
+        state.raise(window, count);
+        let wanted = in_micros(state.take(&quota, Cost::new(cost), at));
+        assert_eq!(said, wanted, "{before} {count} {cost}");
+    }
+}
+
+#[test]
+fn a_log_keeps_no_hit_longer_than_it_counts_and_lies_beside_the_other_keys() {
+    let mut bench = Bench::new();
+    let limit = counted(quota(Algorithm::SlidingLog, 5, 30, None), "a");
+    for _ in 0..200 {
+        bench.one(&limit, 1);
+    }
+    let keys: Vec<String> = redis::cmd("KEYS")
+        .arg("*")
+        .query(&mut bench.connection)
+        .unwrap();
+    let [key] = &keys[..] else {
+        panic!("{keys:?}");
+    };
+    let fingerprint = u128::from_be_bytes(limit.key.to_bytes());
+    let partition = limit.key.partition(Partitions::default()).get();
+    assert_eq!(
+        *key,
+        format!("f:{{p{partition}}}:log:30ms:{fingerprint:032x}")
+    );
+    let hits: i64 = redis::cmd("ZCARD")
+        .arg(key)
+        .query(&mut bench.connection)
+        .unwrap();
+    assert!((1..=5).contains(&hits), "{hits}");
+    let ttl = bench.ttl_ms(key);
+    assert!(ttl > 0 && ttl <= 5_060, "{ttl}");
+}
+
+#[test]
+fn a_full_log_finds_its_waits_and_grows_no_further() {
+    let mut bench = Bench::new();
+    let quota = quota(Algorithm::SlidingLog, 100_000, 86_400_000, None);
+    let limit = counted_with(quota, "a", |limit| limit.count_denied = true);
+    let partition = limit.key.partition(Partitions::default()).get();
+    let fingerprint = u128::from_be_bytes(limit.key.to_bytes());
+    let key = format!("{FLEET}:{{p{partition}}}:log:1d:{fingerprint:032x}");
+    // A hit each microsecond, 100,000 of them.
+    let first = bench.now().as_nanos() / 1_000 - 1_000_000;
+    let script = "for i = 0, 99999 do redis.call('ZADD', KEYS[1], string.format('%.0f', \
+        ARGV[1] + i), string.format('%016.0f%016.0f', i, i + 1)) end";
+    let mut command = redis::cmd("EVAL");
+    command.arg(script).arg(1).arg(&key).arg(first);
+    let (): () = command.query(&mut bench.connection).unwrap();
+    let peek = bench.one(&limit, 0).1;
+    assert_eq!(peek.remaining, 0);
+    // Refusals are charged here: what was charged before waits for its own end too.
+    let mut charged = 0;
+    for cost in [1, 2, 70, 4_096, 65_536] {
+        let (at, said) = bench.one(&limit, cost);
+        charged += cost;
+        // So many hits must leave the window, the first of them after a day.
+        let last = Timestamp::from_nanos((first + charged - 1) * 1_000);
+        let retry_after = last.after(quota.period()).since(at);
+        assert_eq!(said.verdict, Verdict::Refused { retry_after }, "{cost}");
+        // Counted from the newest hit, which the charge has moved.
+        assert_eq!((said.remaining, said.reset_after), (0, quota.period()));
+    }
+    let hits: u64 = redis::cmd("ZCARD")
+        .arg(&key)
+        .query(&mut bench.connection)
+        .unwrap();
+    assert_eq!(hits, 100_000);
+}
+
+#[test]
+fn nodes_whose_clocks_differ_agree_on_one_window_by_the_stores_clock() {
+    let bench = Bench::new();
+    let ahead = Clock::system();
+    ahead.set_offset(5_000_000_000);
+    let behind = Clock::system();
+    behind.set_offset(-90_000_000_000);
+    let others = [ahead, behind].map(|clock| strict(&bench.redis.url(), &bench.runtime, clock));
+    let nodes = [&bench.strict, &others[0], &others[1]];
+    for algorithm in Algorithm::ALL {
+        let quota = quota(algorithm, 60, 2_000, None);
+        let limit = [counted(quota, "a")];
+        let mut state = State::fresh(&quota);
+        for turn in 0..90 {
+            let ruling = ask(&bench.runtime, nodes[turn % 3], &limit, 1);
+            let wanted = in_micros(state.take(&quota, Cost::ONE, ruling.at));
+            assert_eq!(ruling.outcomes, [wanted], "{algorithm:?} turn {turn}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_has_forgotten_the_script_is_taught_it_again() {
+    let bench = Bench::new();
+    let limit = counted(quota(Algorithm::FixedWindow, 1_000, 86_400_000, None), "a");
+    for used in 1..=20 {
+        assert_eq!(bench.redis.cli(&["SCRIPT", "FLUSH"]), "OK");
+        assert_eq!(bench.one(&limit, 1).1.remaining, 1_000 - used);
+    }
+}
+
+#[test]
+fn a_check_whose_answer_is_lost_is_charged_once_and_never_sent_again() {
+    let bench = Bench::new();
+    let proxy = Proxy::start(bench.redis.addr());
+    let strict = strict(&proxy.url(), &bench.runtime, Clock::system());
+    let limit = [counted(
+        quota(Algorithm::FixedWindow, 100, 86_400_000, None),
+        "a",
+    )];
+    for round in 1..=10 {
+        proxy.drop_replies_to("EVALSHA", 1);
+        let question = question(&limit, 1);
+        let asked = bench.runtime.block_on(strict.ask(&question));
+        assert_eq!(asked, Err(Unanswered));
+        assert_eq!(proxy.dropped(), round);
+        // On the next connection, as soon as there is one.
+        let ruling = ask(&bench.runtime, &strict, &limit, 1);
+        assert_eq!(ruling.outcomes[0].remaining, 100 - 2 * round);
+    }
+}
+
+#[test]
+fn a_check_that_waits_in_vain_may_still_be_charged() {
+    let bench = Bench::new();
+    let proxy = Proxy::start(bench.redis.addr());
+    let strict = strict(&proxy.url(), &bench.runtime, Clock::system());
+    let quota = quota(Algorithm::FixedWindow, 100, 86_400_000, None);
+    let patient = [counted(quota, "a")];
+    // Its own patience is shorter than that of others.
+    let hasty = [counted_with(quota, "a", |limit| {
+        limit.strict_timeout = Some(Nanos::from_millis(20));
+    })];
+    assert_eq!(
+        ask(&bench.runtime, &strict, &patient, 1).outcomes[0].remaining,
+        99
+    );
+    proxy.stall();
+    let asked = bench
+        .runtime
+        .block_on(async { strict.ask(&question(&hasty, 1)).await });
+    assert_eq!(asked, Err(Unanswered));
+    proxy.release();
+    assert_eq!(
+        ask(&bench.runtime, &strict, &patient, 1).outcomes[0].remaining,
+        97
+    );
+}
+
+#[test]
+fn a_check_that_nobody_waits_for_is_charged_once_at_most_and_holds_nobody_up() {
+    let bench = Bench::new();
+    let limit = [counted(
+        quota(Algorithm::FixedWindow, 100, 86_400_000, None),
+        "a",
+    )];
+    bench.ask(&limit, 1);
+    {
+        let _context = bench.runtime.enter();
+        let question = question(&limit, 1);
+        let mut asked = bench.strict.ask(&question);
+        let mut nobody = Context::from_waker(Waker::noop());
+        assert!(asked.as_mut().poll(&mut nobody).is_pending());
+    }
+    let left = bench.ask(&limit, 1).outcomes[0].remaining;
+    assert!(left == 97 || left == 98, "{left}");
+}
