@@ -1,63 +1,112 @@
 -- One batch of one node for one hash of bucket debts.
 --
 -- KEYS[1..3]    the hashes of this slice of time, of the one before and of the one after:
---               field = 16-byte fingerprint -> debt and its time, and one lane field a node boot -> token
+--               field = 16-byte fingerprint -> debt and its time, with demand and level near the
+--               limit; and one lane field a node boot -> token, with what the batch was granted
 -- ARGV[1]       the lane's field
 -- ARGV[2..n]    the cells' fields
--- ARGV[n+1]     msgpack {previous token, new token, time to live in ms, open, slice in us, delta of each cell}
--- answer        {stored token or nil, seconds, microseconds, debt of each cell}
+-- ARGV[n+1]     msgpack as in sync_window.lua; the end is 0, and the slice in us comes last
+-- answer        as in sync_window.lua, with debts for totals
 --
 -- A debt is the time in ns that the bucket takes to drain; it drains with the store's clock. A
 -- slice is longer than any debt in it, so a cell that is in neither this slice nor the one
 -- before is empty. A late batch also reaches a cell that the next slice has already taken over.
--- The batch is applied as in sync_window.lua, at most once.
+-- The batch is applied, and granted, as in sync_window.lua, at most once.
 local call, n = redis.call, #ARGV
 local batch = cmsgpack.unpack(ARGV[n])
 ARGV[n] = nil
 n = n - 1
 local found = call('HMGET', KEYS[1], unpack(ARGV))
-local lane = found[1]
+local stored, known
+if found[1] then stored, known = string.match(found[1], '^(%S+) ?(.*)$') end
+local deltas, rooms, asks = batch[8], batch[9], batch[10]
 local fits
-if batch[4] == 1 then fits = not lane else fits = lane == batch[1] end
+if batch[4] == 1 then fits = not stored else fits = stored == batch[1] end
 local missing = false
 for i = 2, n do missing = missing or not found[i] end
 local before = missing and call('HMGET', KEYS[2], unpack(ARGV)) or {}
 local after = fits and call('EXISTS', KEYS[3]) == 1 and call('HMGET', KEYS[3], unpack(ARGV)) or {}
 local time = call('TIME')
-local now, slice = time[1] * 1000000 + time[2], batch[5]
+local now, slice = time[1] * 1000000 + time[2], batch[11]
+-- The largest number below 2^63 that a double can hold.
+local most = 9223372036854774784
 
 local function aged(cell)
-  if not cell then return 0, now end
-  local debt, last = struct.unpack('>dd', cell)
+  if not cell then return 0, now, 0, 0 end
+  local debt, last, demand, level
+  if #cell > 16 then
+    debt, last, demand, level = struct.unpack('>dddd', cell)
+  else
+    debt, last = struct.unpack('>dd', cell)
+  end
   -- A clock that stepped back neither repays nor freezes.
-  if last - now > slice then return 0, now end
+  if last - now > slice then return 0, now, 0, 0 end
   if now > last then debt, last = math.max(0, debt - (now - last) * 1000), now end
-  return debt, last
+  return debt, last, demand or 0, level or 0
 end
 
-local out = { fits and batch[2] or lane, time[1], time[2] }
+local function packed(debt, last, demand, level)
+  if demand + level == 0 then return struct.pack('>dd', debt, last) end
+  return struct.pack('>dddd', debt, last, demand, level)
+end
+
+local asked = {}
+for ask = 1, #asks, 5 do asked[asks[ask]] = ask end
+local out = { fits and batch[2] or stored or false, time[1], time[2] }
 local write, write_after = { ARGV[1], batch[2] }, {}
+local demands, granted, lent = {}, {}, false
 for i = 2, n do
-  local debt, last = aged(found[i] or before[i])
+  local debt, last, demand, level = aged(found[i] or before[i])
+  -- Demand is reported anew in every slice.
+  if not found[i] then demand = 0 end
+  local ask, grant = asked[i - 1], 0
   if fits then
-    local delta = batch[i + 4]
-    if delta ~= 0 then
-      debt = math.max(0, debt + delta)
+    local delta, room = deltas[i - 1], rooms[i - 1]
+    debt = math.max(0, debt + delta)
+    if ask then
+      demand = math.max(0, demand + asks[ask + 4])
+      if asks[ask + 1] > 0 then
+        local free, unit = math.max(0, room - debt), asks[ask + 3]
+        local part = math.max(unit, math.floor(free * asks[ask + 2] / 1000000 / unit) * unit)
+        grant = math.min(asks[ask + 1], part, math.floor(free / unit) * unit)
+        debt = debt + grant
+        lent = lent or grant > 0
+      end
+      granted[#granted + 1] = grant
+    end
+    -- What is less than one unit is nothing.
+    local reached = debt + (ask and asks[ask + 3] or 1) > room and 2 or debt * 2 >= room and 1 or 0
+    if reached > level then
+      redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, math.min(math.ceil(debt), most), demand, batch[6], time[1] + 0, time[2] + 0))
+      level = reached
+    elseif reached == 0 then
+      level = 0
+    end
+    if delta ~= 0 or ask then
       write[#write + 1] = ARGV[i]
-      write[#write + 1] = struct.pack('>dd', debt, last)
-      if after[i] then
-        local later, at = aged(after[i])
+      write[#write + 1] = packed(debt, last, demand, level)
+      if after[i] and delta + grant ~= 0 then
+        local later, at, wish, height = aged(after[i])
         write_after[#write_after + 1] = ARGV[i]
-        write_after[#write_after + 1] = struct.pack('>dd', math.max(0, later + delta), at)
+        write_after[#write_after + 1] = packed(math.max(0, later + delta + grant), at, wish, height)
       end
     end
   end
-  -- The largest number below 2^63 that a double can hold.
-  out[i + 2] = math.min(math.ceil(debt), 9223372036854774784)
+  if ask then demands[#demands + 1] = demand end
+  out[i + 2] = math.min(math.ceil(debt), most)
+end
+local again = granted
+if not fits then
+  again = stored == batch[2] and known ~= '' and cmsgpack.unpack(known) or {}
+end
+for ask = 1, #demands do
+  out[#out + 1] = demands[ask]
+  out[#out + 1] = again[ask] or 0
 end
 if fits then
+  if lent then write[2] = batch[2] .. ' ' .. cmsgpack.pack(granted) end
   call('HSET', KEYS[1], unpack(write))
-  if not lane then call('PEXPIRE', KEYS[1], batch[3]) end
+  if not stored then call('PEXPIRE', KEYS[1], batch[3]) end
   if #write_after > 0 then call('HSET', KEYS[3], unpack(write_after)) end
 end
 return out

@@ -1,41 +1,96 @@
 -- One batch of one node for one hash of window counts.
 --
--- KEYS[1]       the hash: field = 16-byte fingerprint -> count, and one lane field a node boot -> token
+-- KEYS[1]       the hash: field = 16-byte fingerprint -> count, or 'count demand level' near the
+--               limit; and one lane field a node boot -> token, with what the batch was granted
 -- ARGV[1]       the lane's field
 -- ARGV[2..n]    the cells' fields
--- ARGV[n+1]     msgpack {previous token, new token, time to live in ms, open, delta of each cell}
--- answer        {stored token or nil, seconds, microseconds, total of each cell}
+-- ARGV[n+1]     msgpack {previous token, new token, time to live in ms, open, end of the window
+--               in us, the slot's name, channel, deltas, rooms, asks}; for each ask {number of
+--               the cell, wanted, portion in millionths, unit, change of demand}, all in one row
+-- answer        {stored token or nil, seconds, microseconds, total of each cell, demand and
+--               grant of each ask}
 --
 -- The batch is applied only if the lane's stored token is the previous one (open = 1: only if
--- there is none yet), so a batch may be sent any number of times. Lane and counts share one
--- hash: no loss can part them. Everything is read before anything is written, since an error
--- does not roll back.
+-- there is none yet), so a batch may be sent any number of times, and is granted the same each
+-- time. Lane and counts share one hash: no loss can part them. Everything is read before
+-- anything is written, since an error does not roll back.
+--
+-- A total is what was used and what is lent. A grant is a node's portion of what is free. Half
+-- full and full are announced to all nodes, once each.
 local call, hash, n = redis.call, KEYS[1], #ARGV
 local batch = cmsgpack.unpack(ARGV[n])
 ARGV[n] = nil
 n = n - 1
 local found = call('HMGET', hash, unpack(ARGV))
 local time = call('TIME')
-local lane = found[1]
+local stored, before
+if found[1] then stored, before = string.match(found[1], '^(%S+) ?(.*)$') end
+local deltas, rooms, asks = batch[8], batch[9], batch[10]
+
+local function read(value)
+  if not value then return 0, 0, 0 end
+  local count = tonumber(value)
+  if count then return count, 0, 0 end
+  local demand, level
+  count, demand, level = string.match(value, '^(%d+) (%d+) (%d)$')
+  return tonumber(count), tonumber(demand), tonumber(level)
+end
+
 local fits
-if batch[4] == 1 then fits = not lane else fits = lane == batch[1] end
+if batch[4] == 1 then fits = not stored else fits = stored == batch[1] end
 if not fits then
-  local out = { lane, time[1], time[2] }
-  for i = 2, n do out[i + 2] = tonumber(found[i]) or 0 end
+  local out = { stored or false, time[1], time[2] }
+  local demands = {}
+  for i = 2, n do out[i + 2], demands[i] = read(found[i]) end
+  local again = stored == batch[2] and before ~= '' and cmsgpack.unpack(before) or {}
+  for ask = 1, #asks, 5 do
+    out[#out + 1] = demands[asks[ask] + 1]
+    out[#out + 1] = again[(ask + 4) / 5] or 0
+  end
   return out
 end
+
+local now, open = time[1] * 1000000 + time[2], true
+if batch[5] > 0 then open = now < batch[5] end
+local asked = {}
+for ask = 1, #asks, 5 do asked[asks[ask]] = ask end
 local out, write = { batch[2], time[1], time[2] }, { ARGV[1], batch[2] }
+local demands, granted, lent = {}, {}, false
 for i = 2, n do
-  local delta = batch[i + 3]
-  local count = tonumber(found[i]) or 0
-  if delta ~= 0 then
-    -- Beyond 2^53 a count would no longer be exact.
-    count = math.max(0, math.min(count + delta, 9007199254740992))
+  local delta, room, ask = deltas[i - 1], rooms[i - 1], asked[i - 1]
+  local count, demand, level = read(found[i])
+  -- Beyond 2^53 a count would no longer be exact.
+  count = math.max(0, math.min(count + delta, 9007199254740992))
+  local grant = 0
+  if ask then
+    demand = math.max(0, demand + asks[ask + 4])
+    if asks[ask + 1] > 0 and open then
+      local free, unit = math.max(0, room - count), asks[ask + 3]
+      local part = math.max(unit, math.floor(free * asks[ask + 2] / 1000000 / unit) * unit)
+      grant = math.min(asks[ask + 1], part, math.floor(free / unit) * unit)
+      count = count + grant
+      lent = lent or grant > 0
+    end
+    demands[#demands + 1], granted[#granted + 1] = demand, grant
+  end
+  local reached = count >= room and 2 or count * 2 >= room and 1 or 0
+  if reached > level then
+    redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, count, demand, batch[6], time[1] + 0, time[2] + 0))
+    level = reached
+  elseif reached == 0 then
+    level = 0
+  end
+  if delta ~= 0 or ask then
     write[#write + 1] = ARGV[i]
-    write[#write + 1] = count
+    write[#write + 1] = demand + level == 0 and count or string.format('%.0f %.0f %d', count, demand, level)
   end
   out[i + 2] = count
 end
+for ask = 1, #granted do
+  out[#out + 1] = demands[ask]
+  out[#out + 1] = granted[ask]
+end
+if lent then write[2] = batch[2] .. ' ' .. cmsgpack.pack(granted) end
 call('HSET', hash, unpack(write))
-if not lane then call('PEXPIRE', hash, batch[3]) end
+if not stored then call('PEXPIRE', hash, batch[3]) end
 return out

@@ -7,10 +7,13 @@
 
 mod body;
 mod cell;
+mod edge;
+mod exchange;
 mod fleet;
 mod ledger;
 mod marks;
 mod slot;
+mod tombstones;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,8 +26,10 @@ use crate::algorithms::{Outcome, State, Verdict};
 use crate::units::{
     Cost, EncodedIdentity, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
 };
-use cell::{Cell, Signal};
+use cell::{Cell, Fate, Signal};
+use tombstones::Tombstones;
 
+pub use exchange::Route;
 pub use fleet::{Fleet, StoreHealth};
 pub use slot::{HashId, Slot, Space};
 
@@ -36,6 +41,39 @@ pub struct Delta {
     pub cost: i64,
     /// All that the cell has admitted here, with this delta.
     pub upto: u64,
+    /// What the slot may hold in all, in the unit of `cost`, as this node sees it: the
+    /// limit, less what other slots count against it.
+    pub room: u64,
+    /// What is asked for a cell near its limit.
+    pub ask: Option<Ask>,
+}
+
+impl Delta {
+    /// The delta that does by itself what this one did with the `grant` it was given.
+    #[must_use]
+    pub fn granted(self, ask: Ask, grant: u64) -> Delta {
+        let signed = i64::try_from(grant).unwrap_or(i64::MAX);
+        Delta {
+            cost: self.cost.saturating_add(signed),
+            upto: self.upto.saturating_add(grant / ask.unit.max(1)),
+            ask: Some(Ask { want: 0, ..ask }),
+            ..self
+        }
+    }
+}
+
+/// What a node asks of the store for a cell near its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The cost that it would have in advance: a lease. In the unit of [`Delta::cost`].
+    pub want: u64,
+    /// Its part of the fleet's demand, in millionths: no more of what is free is granted.
+    pub portion: u32,
+    /// What a grant is a multiple of: what a cost of one takes.
+    pub unit: u64,
+    /// The change of the demand that it reports in this slot, in thousandths of cost per
+    /// second.
+    pub demand: i64,
 }
 
 /// What the store says about one cell.
@@ -47,6 +85,45 @@ pub struct Answer {
     pub upto: u64,
     /// The store's time.
     pub at: Timestamp,
+    /// What it says to an [`Ask`].
+    pub told: Option<Told>,
+}
+
+/// What the store says to an [`Ask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The demand that all nodes report, in thousandths of cost per second.
+    pub demand: u64,
+    /// What was granted: it is in [`Answer::total`]. In the unit of [`Delta::cost`].
+    pub grant: u64,
+    /// Whether a lease was asked for.
+    pub wanted: bool,
+}
+
+/// What the store announces to all nodes, once in a slot for each level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// The cell.
+    pub key: Key,
+    /// The slot.
+    pub slot: Slot,
+    /// How full it is.
+    pub level: Level,
+    /// What the fleet has used in the slot: units, or nanoseconds of drain time.
+    pub total: u64,
+    /// The demand that all nodes report, in thousandths of cost per second.
+    pub demand: u64,
+    /// The store's time.
+    pub at: Timestamp,
+}
+
+/// How full a cell is that is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Half of its room is used.
+    Half,
+    /// Nothing is left of its room.
+    Full,
 }
 
 /// What [`Counters::take`] answers.
@@ -86,6 +163,8 @@ pub struct Counters {
     /// A dirty cell found the queue full.
     missed: AtomicBool,
     fleet: Fleet,
+    /// Cells at their limit that this node does not have.
+    full: Tombstones,
     overflow: DashMap<LimitId, Arc<Limit>>,
     overflowed: AtomicU64,
     evicted: AtomicU64,
@@ -103,6 +182,7 @@ impl Counters {
             dirty: ArrayQueue::new(DIRTY_CAPACITY),
             missed: AtomicBool::new(false),
             fleet,
+            full: Tombstones::default(),
             overflow: DashMap::new(),
             overflowed: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
@@ -142,9 +222,13 @@ impl Counters {
         if self.cells.load(Ordering::Relaxed) >= self.max_cells {
             return self.take_overflow(limit, quota, cost, now);
         }
-        let touch = self
-            .at_or_new(key, limit)
-            .take(limit, quota, cost, now, &self.fleet);
+        let mut cell = self.at_or_new(key, limit);
+        if let Some(announced) = self.full.recall(key, now) {
+            // It has nothing to send yet: nobody need be told.
+            let _quiet = cell.announce(announced, now, &self.fleet);
+        }
+        let touch = cell.take(limit, quota, cost, now, &self.fleet);
+        drop(cell);
         self.settle(key, touch)
     }
 
@@ -202,19 +286,25 @@ impl Counters {
         self.bank(key).get_mut(&key)?.examine(now, &self.fleet)
     }
 
-    /// The slots that the cell of `key` has something to send to, or to ask of.
-    pub fn slots(&self, key: Key, now: Timestamp) -> Vec<Slot> {
+    /// What the cell of `key` has for the store.
+    pub fn route(&self, key: Key, now: Timestamp) -> Route {
         self.bank(key)
             .get_mut(&key)
-            .map_or_else(Vec::new, |mut cell| cell.slots(now, &self.fleet))
+            .map_or_else(Route::default, |mut cell| cell.route(now, &self.fleet))
     }
 
     /// Puts what the cell of `key` has pending for `slot` into a delta (zero if it
     /// has nothing); `None` if the cell is gone or has left the slot behind. A cell
     /// that has something pending for another slot is added to `rest`.
-    pub fn freeze(&self, key: Key, slot: Slot, rest: &mut Vec<Key>) -> Option<Delta> {
+    pub fn freeze(
+        &self,
+        key: Key,
+        slot: Slot,
+        now: Timestamp,
+        rest: &mut Vec<Key>,
+    ) -> Option<Delta> {
         let mut cell = self.bank(key).get_mut(&key)?;
-        let delta = cell.freeze(slot);
+        let delta = cell.freeze(slot, now, &self.fleet);
         if cell.is_queued() {
             rest.push(key);
         }
@@ -222,10 +312,26 @@ impl Counters {
     }
 
     /// Tells the cell of `key` what the store answered to its delta for `slot`.
-    pub fn absorb(&self, key: Key, slot: Slot, answer: Answer, now: Timestamp) {
-        if let Some(mut cell) = self.bank(key).get_mut(&key) {
-            cell.absorb(slot, answer, now, &self.fleet);
-        }
+    /// Answers when to look at the cell again ([`Counters::route`]), whether or not more
+    /// is asked of it.
+    pub fn absorb(&self, key: Key, slot: Slot, answer: Answer, now: Timestamp) -> Option<Nanos> {
+        let mut cell = self.bank(key).get_mut(&key)?;
+        cell.absorb(slot, answer, now, &self.fleet)
+    }
+
+    /// Takes in what the store announces to all nodes. A cell that this node does not
+    /// have is remembered as full until it is asked for, or its slot is over.
+    pub fn announce(&self, announced: Announcement, now: Timestamp) {
+        let signal = match self.bank(announced.key).get_mut(&announced.key) {
+            Some(mut cell) => cell.announce(announced, now, &self.fleet),
+            None => {
+                if announced.level == Level::Full {
+                    self.full.remember(announced, now);
+                }
+                return;
+            }
+        };
+        self.tell(announced.key, signal);
     }
 
     /// Makes pending again all that this node has contributed to the hash `id`,
@@ -258,8 +364,21 @@ impl Counters {
         }
     }
 
-    /// All cells that have something to send, for when the dirty queue was too small,
-    /// and for the end.
+    /// Gives back all leases, and answers all cells that have anything to send, told or
+    /// not: for the end.
+    pub fn settle_up(&self) -> Vec<Key> {
+        let all = |bank: &Bank| -> Vec<Key> { bank.iter().map(|entry| *entry.key()).collect() };
+        let owing = |key: &Key| {
+            self.bank(*key).get_mut(key).is_some_and(|mut cell| {
+                cell.return_lease();
+                cell.edge = None;
+                cell.is_queued() || cell.pending() != 0
+            })
+        };
+        self.banks.iter().flat_map(all).filter(owing).collect()
+    }
+
+    /// All cells that have something to send, for when the dirty queue was too small.
     pub fn queued(&self) -> Vec<Key> {
         let all = |bank: &Bank| -> Vec<Key> { bank.iter().map(|entry| *entry.key()).collect() };
         let queued = |key: &Key| {
@@ -270,21 +389,27 @@ impl Counters {
         self.banks.iter().flat_map(all).filter(queued).collect()
     }
 
-    /// Forgets the cells of one bank that equal a cell never seen, and answers how
-    /// many; `turn` says which bank. No lock is held for longer than it takes to
+    /// Forgets the cells of one bank that equal a cell never seen, and answers how many;
+    /// has those sent that nobody was in a hurry to send; `turn` says which bank. No lock is held for longer than it takes to
     /// copy the keys, or to look at one cell.
     pub fn sweep(&self, turn: usize, now: Timestamp) -> usize {
         let Some(bank) = self.banks.get(turn % BANKS) else {
             return 0;
         };
         let keys: Vec<Key> = bank.iter().map(|entry| *entry.key()).collect();
-        let forgotten = keys
-            .iter()
-            .filter(|key| {
-                bank.remove_if_mut(key, |_, cell| cell.is_forgettable(now, &self.fleet))
-                    .is_some()
-            })
-            .count();
+        let mut forgotten = 0;
+        for key in keys {
+            let mut fate = Fate::Kept;
+            bank.remove_if_mut(&key, |_, cell| {
+                fate = cell.fate(now, &self.fleet);
+                fate == Fate::Forgotten
+            });
+            match fate {
+                Fate::Forgotten => forgotten += 1,
+                Fate::Sent => self.tell(key, Signal::Dirty),
+                Fate::Kept => {}
+            }
+        }
         self.cells.fetch_sub(forgotten, Ordering::Relaxed);
         self.evicted.fetch_add(forgotten as u64, Ordering::Relaxed);
         forgotten

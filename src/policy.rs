@@ -1,28 +1,30 @@
-//! When to sync: how long an admitted cost may stay unsent.
+//! When to sync, and what to admit in between.
 //!
-//! Pure functions of what a cell knows. A cell is looked at when its first unsent
-//! cost is admitted, and again whenever it has become more pressing.
+//! Pure functions of what a node knows of one cell. The mechanism: a cell far from its
+//! limit is admitted freely and hardly ever sent. Near the limit a node admits from a
+//! *lease*, cost that the store has granted it in advance by its part of the fleet's
+//! demand; and where the lease is empty, only what cannot matter before the store has
+//! spoken. A cell that reaches its limit is announced to all nodes at once, so what is
+//! admitted too much grows with the round trip and the gathering time, and not with the
+//! sync interval or the number of nodes.
+//!
+//! Demand is estimated in floating point. It decides how large a lease is asked for, and
+//! whether a check that the view would admit is held back; never that a check is admitted
+//! beyond the view.
 
-use crate::units::{Cost, Nanos, Pace};
+mod demand;
+mod terms;
 
-/// What a cell knows of itself when it is asked how soon it must be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Situation {
-    /// Whether the store has told of the cell's present window, and of late.
-    pub heard: bool,
-    /// Admitted here and not yet sent.
-    pub unsent: Cost,
-    /// What the limit would still admit, as this node believes.
-    pub remaining: u64,
-    /// What the limit admits in all.
-    pub capacity: u64,
-    /// How many nodes count with this one, itself included.
-    pub nodes: u32,
-}
+pub use demand::Demand;
+pub use terms::{Standing, Supply, Terms};
+
+use crate::units::{Nanos, Pace};
 
 /// How soon a cell must be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
+    /// It is so far from its limit, and so little of it unsent, that nobody misses it.
+    Silent,
     /// It is far from its limit.
     Far,
     /// It matters.
@@ -31,92 +33,31 @@ pub enum Pressure {
     Urgent,
 }
 
-impl Situation {
-    /// How soon the cell must be sent.
-    ///
-    /// It is urgent if the store was never asked about it, or once its unsent cost
-    /// is 1/(2N) of what is left: while all N nodes keep to that, no more than half
-    /// of what is left is unknown to the others. It is far while 7/10 are left.
-    pub fn pressure(self) -> Pressure {
-        let double = u64::from(self.nodes.max(1)) * 2;
-        if !self.heard || self.unsent.get().saturating_mul(double) >= self.remaining.max(1) {
-            Pressure::Urgent
-        } else if self.remaining / 7 >= self.capacity / 10 {
-            Pressure::Far
-        } else {
-            Pressure::Near
+impl Pressure {
+    /// How long the cell's first unsent cost may stay unsent; `None` if for as long as
+    /// the cell stays as it is. `period` is the limit's.
+    pub fn patience(self, pace: Pace, period: Nanos) -> Option<Nanos> {
+        let near = near_interval(pace, period);
+        match self {
+            Pressure::Silent => None,
+            Pressure::Far => Some(pace.max_interval.min(period.divided_by(4)).max(near)),
+            Pressure::Near => Some(near),
+            Pressure::Urgent => Some(pace.min_interval),
         }
     }
 }
 
-impl Pressure {
-    /// How long the cell's first unsent cost may stay unsent.
-    pub const fn patience(self, pace: Pace) -> Nanos {
-        match self {
-            Pressure::Far => pace.max_interval,
-            Pressure::Near => pace.interval,
-            Pressure::Urgent => pace.min_interval,
-        }
-    }
+/// The longest that a cost of a cell that matters stays unsent: the sync interval, or a
+/// tenth of the limit's period where that is shorter.
+pub fn near_interval(pace: Pace, period: Nanos) -> Nanos {
+    pace.interval
+        .min(period.divided_by(10))
+        .max(Nanos::from_millis(10))
+        .max(pace.min_interval)
 }
 
 /// How long ago the store may have told of a cell for its word to be trusted: a cell
 /// that is sent at the slowest pace is always told of in time.
 pub const fn trusted_for(pace: Pace) -> Nanos {
     pace.max_interval.times(2)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pressure(unsent: u64, remaining: u64, nodes: u32) -> Pressure {
-        let unsent = Cost::new(unsent);
-        Situation {
-            heard: true,
-            unsent,
-            remaining,
-            capacity: 1_000,
-            nodes,
-        }
-        .pressure()
-    }
-
-    #[test]
-    fn a_cell_never_heard_of_is_due_at_once() {
-        let unsent = Cost::ZERO;
-        let cell = Situation {
-            heard: false,
-            unsent,
-            remaining: 1_000,
-            capacity: 1_000,
-            nodes: 1,
-        };
-        assert_eq!(cell.pressure(), Pressure::Urgent);
-        let pace = Pace::default();
-        assert_eq!(cell.pressure().patience(pace), pace.min_interval);
-    }
-
-    #[test]
-    fn a_cell_far_from_its_limit_may_wait_the_longest() {
-        assert_eq!(pressure(10, 700, 4), Pressure::Far);
-        assert_eq!(pressure(10, 699, 4), Pressure::Near);
-        let pace = Pace::default();
-        assert_eq!(Pressure::Far.patience(pace), pace.max_interval);
-        assert_eq!(Pressure::Near.patience(pace), pace.interval);
-    }
-
-    #[test]
-    fn all_nodes_together_hold_back_at_most_half_of_what_is_left() {
-        assert_eq!(pressure(99, 800, 4), Pressure::Far);
-        assert_eq!(pressure(100, 800, 4), Pressure::Urgent);
-        assert_eq!(pressure(8, 800, 50), Pressure::Urgent);
-        assert_eq!(pressure(7, 800, 50), Pressure::Far);
-        assert_eq!(pressure(1, 0, 1), Pressure::Urgent);
-    }
-
-    #[test]
-    fn nothing_overflows() {
-        assert_eq!(pressure(u64::MAX, u64::MAX, u32::MAX), Pressure::Urgent);
-    }
 }

@@ -6,6 +6,7 @@
 //! one [`batch`](batch::Batch) after the other, each applied at most once. [`Sync`] is the other
 //! half: the only user of the Redis client.
 
+pub mod announcement;
 pub mod batch;
 mod config;
 pub mod core;
@@ -13,6 +14,7 @@ mod driver;
 mod error;
 pub mod event;
 mod lane;
+mod listener;
 mod observe;
 mod offset;
 pub mod pacing;

@@ -76,10 +76,29 @@ impl BucketState {
         now: Timestamp,
     ) {
         self.age(quota, now);
-        let left = debt.minus(self.at.since(at));
-        let known =
-            product(left.get(), quota.amount()).saturating_add(in_debt(quota, unsent.get()));
+        let known = self.known(quota, debt, at, unsent);
         self.owe(self.debt().max(known));
+    }
+
+    /// The debt becomes what others know of, as [`BucketState::raise`] reads it, less
+    /// `lent`, the cost in it that was granted to this node and not yet spent.
+    pub fn set(
+        &mut self,
+        quota: &Quota,
+        debt: Nanos,
+        at: Timestamp,
+        unsent: Cost,
+        lent: Cost,
+        now: Timestamp,
+    ) {
+        self.age(quota, now);
+        let known = self.known(quota, debt, at, unsent);
+        self.owe(known.saturating_sub(in_debt(quota, lent.get())));
+    }
+
+    fn known(&self, quota: &Quota, debt: Nanos, at: Timestamp, unsent: Cost) -> u128 {
+        let left = debt.minus(self.at.since(at));
+        product(left.get(), quota.amount()).saturating_add(in_debt(quota, unsent.get()))
     }
 
     /// See [`State::take`](super::State::take), for a quota that is no ban.

@@ -68,6 +68,14 @@ impl WindowState {
         }
     }
 
+    /// The count of `window` becomes `count`. Only this window and the one before it
+    /// are counted: others are ignored.
+    pub fn set(&mut self, window: WindowId, count: u64) {
+        if let Some(own) = self.count_of(window) {
+            *own = count;
+        }
+    }
+
     /// See [`State::charge`](super::State::charge).
     pub fn charge(&mut self, quota: &Quota, cost: Cost, now: Timestamp) {
         self.roll(quota, now);

@@ -1,4 +1,3 @@
-use super::Delta;
 use super::ledger::{Account, BucketLedger, LogAccount, WindowLedger};
 use super::slot::{Slot, Space};
 use crate::algorithms::{BucketState, LogState, Outcome, State, Verdict, WindowState};
@@ -145,24 +144,72 @@ impl Body {
         self.take(quota, Cost::ZERO, now).remaining
     }
 
-    /// Puts what is pending for `slot` into a delta.
-    pub(super) fn freeze(&mut self, quota: &Quota, slot: Slot) -> Option<Delta> {
+    /// Whether `slot` is the one that is being counted at `now`.
+    pub(super) fn is_present(&self, slot: Slot, now: Timestamp) -> bool {
+        match self {
+            Body::Window { state, .. } => slot.window == state.id(),
+            Body::Bucket { .. } => true,
+            Body::Log(_) => slot.window == slot.space.window(now),
+        }
+    }
+
+    /// Whether `slot` is the window after the one that is being counted.
+    pub(super) fn is_next(&self, slot: Slot) -> bool {
+        match self {
+            Body::Window { state, .. } => slot.window == state.id().next(),
+            Body::Bucket { .. } | Body::Log(_) => false,
+        }
+    }
+
+    /// What a cost of one is in the store's unit.
+    pub(super) fn unit(&self, quota: &Quota) -> u64 {
+        match self {
+            Body::Bucket { .. } => BucketState::cost_as_time(quota, Cost::ONE).get().max(1),
+            Body::Window { .. } | Body::Log(_) => 1,
+        }
+    }
+
+    /// What `slot` may hold in all, in the store's unit, if the limit has `remaining`
+    /// left: what other slots weigh is taken off.
+    pub(super) fn room(&mut self, quota: &Quota, slot: Slot, remaining: u64) -> u64 {
+        match self {
+            Body::Bucket { .. } => quota.drain_time().get(),
+            Body::Window { state, .. } if slot.window == state.id() => {
+                remaining.saturating_add(state.current())
+            }
+            Body::Window { .. } => quota.capacity(),
+            Body::Log(log) => remaining.saturating_add(log.account(slot.window).used()),
+        }
+    }
+
+    /// Takes off what was lent in `window` and is not wanted.
+    pub(super) fn give_up(&mut self, cost: Cost, window: WindowId) {
+        if cost.is_peek() {
+            return;
+        }
+        match self {
+            Body::Bucket { ledger, .. } => ledger.account.give_back(cost),
+            body => {
+                if let Some(account) = body.account(window) {
+                    account.give_back(cost);
+                }
+            }
+        }
+    }
+
+    /// Puts what is pending for `slot` into a delta: its cost, and all that was admitted
+    /// here with it.
+    pub(super) fn freeze(&mut self, quota: &Quota, slot: Slot) -> Option<(i64, u64)> {
         if let Body::Bucket { ledger, .. } = self {
             // The store keeps debts as the time they take to drain.
             let pending = ledger.account.freeze();
             let time = BucketState::cost_as_time(quota, Cost::new(pending.unsigned_abs()));
             let time = i64::try_from(time.get()).unwrap_or(i64::MAX);
             let cost = if pending < 0 { -time } else { time };
-            return Some(Delta {
-                cost,
-                upto: ledger.account.own(),
-            });
+            return Some((cost, ledger.account.own()));
         }
         let account = self.account(slot.window)?;
-        Some(Delta {
-            cost: account.freeze(),
-            upto: account.own(),
-        })
+        Some((account.freeze(), account.own()))
     }
 
     /// The account of `window`, where costs are counted by windows.
@@ -212,6 +259,21 @@ impl Log {
             self.accounts.len() - 1
         });
         &mut self.accounts[at]
+    }
+
+    /// Learns that the others have used `others` in `slot`.
+    pub(super) fn learn(&mut self, quota: &Quota, slot: Slot, others: u64, now: Timestamp) {
+        let end = slot.window.end(slot.space.length());
+        let account = self.account(slot.window);
+        let known = std::mem::replace(&mut account.others, others);
+        if others > known {
+            let at = if end < now { end } else { now };
+            account.heard_at = at;
+            self.state.add(quota, at, Cost::new(others - known));
+        } else if others < known {
+            let at = account.heard_at;
+            self.state.give_back(Cost::new(known - others), at);
+        }
     }
 
     /// Drops the accounts of parts that have left the window and have nothing to send,

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use super::body::{Body, time_as_cost};
+use super::Fleet;
+use super::body::Body;
+use super::edge::Edge;
 use super::marks::{Marks, Told};
-use super::slot::{Slot, Space};
-use super::{Answer, Delta, Fleet};
 use crate::algorithms::{Outcome, Verdict};
-use crate::policy::{Pressure, Situation, trusted_for};
+use crate::policy::{Demand, Pressure, Standing, Supply, Terms, trusted_for};
 use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp};
 
 /// The state of one (limit, key), and what this node has contributed to it.
@@ -14,10 +14,26 @@ use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp}
 /// in the map, which is why the sum of the fields matters.
 #[derive(Debug)]
 pub(super) struct Cell {
-    limit: Arc<Limit>,
-    body: Body,
-    marks: Marks,
+    pub(super) limit: Arc<Limit>,
+    pub(super) body: Body,
+    pub(super) marks: Marks,
+    /// While the cell is near its limit, and counts for a fleet.
+    pub(super) edge: Option<Box<Edge>>,
 }
+
+/// What becomes of a cell that the sweep looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It equals a cell never seen, and nothing in it waits to be sent: nobody notices
+    /// that it is gone.
+    Forgotten,
+    /// It has something to send that nobody was in a hurry to be told.
+    Sent,
+    Kept,
+}
+
+/// Limits of this period and longer have all their costs sent, however few.
+const LONG: Nanos = Nanos::from_secs(60);
 
 /// Whether the sync must be told of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +52,24 @@ pub(super) struct Touch {
     pub(super) at: Timestamp,
 }
 
+/// What a cell wants of the sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wants {
+    /// How soon it must be sent; `None` if it has nothing to send and to ask.
+    pub(super) pressure: Option<Pressure>,
+    /// The lease that it asks for in the present slot.
+    pub(super) lease: u64,
+    /// The lease that it asks for in the slot after this one.
+    pub(super) next: u64,
+}
+
 impl Cell {
     pub(super) fn new(limit: &Arc<Limit>) -> Cell {
         Cell {
             limit: Arc::clone(limit),
             body: Body::fresh(&limit.quota),
             marks: Marks::default(),
+            edge: None,
         }
     }
 
@@ -55,6 +83,11 @@ impl Cell {
         fleet: &Fleet,
     ) -> Touch {
         self.turn(limit, now, fleet);
+        if let Some(mut edge) = self.edge.take() {
+            let touch = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
+            self.edge = Some(edge);
+            return self.signalled(touch, now, fleet);
+        }
         let outcome = self.body.take(quota, cost, now);
         let charged = match outcome.verdict {
             _ if cost.is_peek() => false,
@@ -66,16 +99,74 @@ impl Cell {
             _ => false,
         };
         let at = self.body.moment(quota, now);
-        if charged && self.is_shared(fleet) {
-            self.body.record(quota, cost, at);
+        let mut signal = Signal::Quiet;
+        if self.is_shared(fleet) {
+            if charged {
+                self.body.record(quota, cost, at);
+            }
+            self.come_to_the_edge(outcome.remaining, now, fleet);
+            signal = self.signal(outcome.remaining, now, fleet);
         }
-        // A peek asks the store too, if the store has not told of late.
-        let signal = self.signal(outcome.remaining, now, fleet);
         Touch {
             outcome,
             stale: self.marks.stale(now),
             signal,
             at,
+        }
+    }
+
+    /// The same, for a cell near its limit: what the view admits is admitted from the
+    /// lease, or without one where the policy has it so.
+    fn take_at_the_edge(
+        &mut self,
+        edge: &mut Edge,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> Touch {
+        let terms = self.terms(fleet);
+        if !cost.is_peek() {
+            edge.arrive(cost, &terms, now);
+        }
+        let lent = !cost.is_peek() && edge.hold >= cost.get();
+        let mut outcome = self.body.probe(quota, cost, now);
+        if let Verdict::Admitted { .. } = outcome.verdict
+            && !cost.is_peek()
+        {
+            let alone = fleet.health() != super::StoreHealth::Up;
+            // The probe has told what would be left after it.
+            let left = outcome.remaining.saturating_add(cost.get());
+            let free = lent || alone || self.standing(edge, left, &terms, now).admits(cost, &terms);
+            if free {
+                outcome = self.body.take(quota, cost, now);
+                if lent {
+                    edge.hold -= cost.get();
+                } else {
+                    let at = self.body.moment(quota, now);
+                    self.body.record(quota, cost, at);
+                    edge.admitted(now);
+                }
+            } else {
+                // The next answer may bring a lease.
+                outcome.remaining = left;
+                outcome.verdict = Verdict::Refused {
+                    retry_after: terms.interval(),
+                };
+            }
+        } else if let Verdict::Refused { .. } = outcome.verdict
+            && self.limit.count_denied
+            && !cost.is_peek()
+        {
+            self.body.charge(quota, cost, now);
+            let at = self.body.moment(quota, now);
+            self.body.record(quota, cost, at);
+        }
+        Touch {
+            outcome,
+            stale: self.marks.stale(now),
+            signal: Signal::Quiet,
+            at: self.body.moment(quota, now),
         }
     }
 
@@ -107,114 +198,29 @@ impl Cell {
         fleet: &Fleet,
     ) -> Signal {
         self.body.give_back(&self.limit.quota, cost, taken_at, now);
-        self.signal(self.limit.quota.capacity(), now, fleet)
-    }
-
-    /// Whether the cell could be forgotten without anybody noticing: it equals a
-    /// cell never seen, and nothing in it waits to be sent.
-    pub(super) fn is_forgettable(&mut self, now: Timestamp, fleet: &Fleet) -> bool {
-        let limit = Arc::clone(&self.limit);
-        self.turn(&limit, now, fleet);
-        !self.is_queued() && self.pending() == 0 && self.body.is_fresh(&self.limit.quota, now)
-    }
-
-    /// How soon the cell wants to be sent; forgets the signals that led here if it
-    /// wants nothing.
-    pub(super) fn examine(&mut self, now: Timestamp, fleet: &Fleet) -> Option<Nanos> {
-        let limit = Arc::clone(&self.limit);
-        self.turn(&limit, now, fleet);
-        let remaining = self.body.remaining(&limit.quota, now);
-        let situation = self.situation(remaining, now, fleet);
-        if self.pending() == 0 && (situation.heard || !self.is_queued()) {
-            self.marks.set_told(Told::Nothing);
-            return None;
-        }
-        let pressure = situation.pressure();
-        // It may become more pressing while it is held back, and must be able to say so.
-        self.marks.set_told(Told::Queued(pressure));
-        let patience = pressure.patience(limit.pace);
-        // Costs are sent no later than at the end of their window, so that it is
-        // complete when the next one weighs it.
-        Some(match &self.body {
-            Body::Window { state, .. } => {
-                patience.min(state.id().end(limit.quota.period()).since(now))
-            }
-            Body::Bucket { .. } | Body::Log(_) => patience,
-        })
-    }
-
-    /// The slots that the cell has something to send to, or to ask of.
-    pub(super) fn slots(&mut self, now: Timestamp, fleet: &Fleet) -> Vec<Slot> {
-        let limit = Arc::clone(&self.limit);
-        self.turn(&limit, now, fleet);
-        let space = Space::of(&limit.quota);
-        let unheard = !self.is_heard(now);
-        let mut slots = Vec::with_capacity(2);
-        match &self.body {
-            Body::Window { state, ledger } => {
-                let current = Slot {
-                    space,
-                    window: state.id(),
-                };
-                if ledger.current.pending() != 0 || unheard {
-                    slots.push(current);
-                }
-                // A sliding window reads the window before, which the other nodes
-                // complete a little after its end.
-                let unsettled = limit.quota.algorithm() == Algorithm::SlidingWindow
-                    && self.marks.heard() <= settled_at(current, &limit);
-                if ledger.previous.pending() != 0 || unsettled {
-                    slots.push(current.previous());
-                }
-            }
-            Body::Bucket { ledger, .. } => {
-                if ledger.account.pending() != 0 || unheard {
-                    slots.push(Slot {
-                        space,
-                        window: space.window(now),
-                    });
-                }
-            }
-            Body::Log(log) => {
-                let current = space.window(now);
-                if unheard && !log.accounts.iter().any(|a| a.window == current) {
-                    slots.push(Slot {
-                        space,
-                        window: current,
-                    });
-                }
-                for account in &log.accounts {
-                    if account.account.pending() != 0 || (unheard && account.window == current) {
-                        slots.push(Slot {
-                            space,
-                            window: account.window,
-                        });
-                    }
-                }
-            }
-        }
-        if slots.is_empty() {
-            self.marks.set_told(Told::Nothing);
-        }
-        slots
-    }
-
-    /// Puts what is pending for `slot` into a delta; `None` if the cell has left
-    /// the slot behind.
-    pub(super) fn freeze(&mut self, slot: Slot) -> Option<Delta> {
-        let quota = self.limit.quota;
-        let delta = if Space::of(&quota) == slot.space {
-            self.body.freeze(&quota, slot)
+        if self.is_shared(fleet) {
+            self.signal(self.limit.quota.capacity(), now, fleet)
         } else {
-            None
-        };
-        let rest = self.pending() != 0;
-        self.marks.set_told(if rest {
-            Told::Queued(Pressure::Near)
-        } else {
-            Told::Nothing
-        });
-        delta
+            Signal::Quiet
+        }
+    }
+
+    /// What becomes of a cell that the sweep looks at.
+    pub(super) fn fate(&mut self, now: Timestamp, fleet: &Fleet) -> Fate {
+        let limit = Arc::clone(&self.limit);
+        self.turn(&limit, now, fleet);
+        let idle = !self.is_queued() && self.edge.as_ref().is_none_or(|edge| edge.hold == 0);
+        if idle && self.pending() == 0 && self.body.is_fresh(&self.limit.quota, now) {
+            return Fate::Forgotten;
+        }
+        // In a short window nobody misses it; over a long one it should not be lost with
+        // this node.
+        let period = self.limit.quota.period();
+        if idle && self.pending() != 0 && period >= LONG {
+            self.marks.set_told(Told::Queued(Pressure::Far));
+            return Fate::Sent;
+        }
+        Fate::Kept
     }
 
     /// Whether the sync has been told of the cell and is not done with it.
@@ -222,97 +228,9 @@ impl Cell {
         self.marks.told() != Told::Nothing
     }
 
-    /// Learns what the fleet has used, as the store answered to a delta for `slot`.
-    pub(super) fn absorb(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
-        let limit = Arc::clone(&self.limit);
-        if Space::of(&limit.quota) != slot.space {
-            return;
-        }
-        self.turn(&limit, now, fleet);
-        let current = match &mut self.body {
-            Body::Window { state, ledger } => {
-                let current = slot.window == state.id();
-                let account = if current {
-                    ledger.current
-                } else {
-                    ledger.previous
-                };
-                state.raise(slot.window, account.view(answer.total, answer.upto));
-                current
-            }
-            Body::Bucket { state, ledger } => {
-                let unsent = ledger.account.view(0, answer.upto);
-                let debt = Nanos::new(answer.total);
-                state.raise(&limit.quota, debt, answer.at, Cost::new(unsent), now);
-                true
-            }
-            Body::Log(log) => {
-                let others = answer.total.saturating_sub(answer.upto);
-                let account = log.account(slot.window);
-                let news = others.saturating_sub(account.others);
-                account.others = account.others.max(others);
-                if news > 0 {
-                    let end = slot.window.end(slot.space.length());
-                    let at = if end < now { end } else { now };
-                    log.state.add(&limit.quota, at, Cost::new(news));
-                }
-                slot.window == slot.space.window(now)
-            }
-        };
-        if current {
-            self.marks.set_heard(answer.at);
-        }
-    }
-
-    /// Makes pending again what this node has contributed to `slot`, whose hash was
-    /// lost. Answers whether there is anything to send.
-    pub(super) fn rewind(&mut self, slot: Slot, now: Timestamp, fleet: &Fleet) -> bool {
-        let limit = Arc::clone(&self.limit);
-        if Space::of(&limit.quota) != slot.space {
-            return false;
-        }
-        self.turn(&limit, now, fleet);
-        match &mut self.body {
-            Body::Bucket { ledger, .. } => {
-                // A loss just before the slice turned is noticed just after.
-                let current = slot.space.window(now);
-                if slot.window != current && slot.window.next() != current {
-                    return false;
-                }
-                let tokens = time_as_cost(&limit.quota, ledger.own_debt);
-                let pending = u64::try_from(ledger.account.pending()).unwrap_or(0);
-                ledger.account.rewind(tokens.max(pending));
-            }
-            body => {
-                let Some(account) = body.account(slot.window) else {
-                    return false;
-                };
-                account.rewind(account.own());
-            }
-        }
-        let pending = self.pending() != 0;
-        if pending {
-            self.marks
-                .set_told(self.marks.told().max(Told::Queued(Pressure::Near)));
-        }
-        pending
-    }
-
-    /// Takes note that `delta` for `slot`, pending again after a rewind, did arrive.
-    pub(super) fn credit(&mut self, slot: Slot, delta: Delta) {
-        match &mut self.body {
-            Body::Bucket { .. } => {}
-            body => {
-                if let Some(account) = body.account(slot.window) {
-                    account.credit(delta.cost);
-                }
-            }
-        }
-    }
-
     /// Brings the cell to `limit` (a reload may have changed it) and to `now`.
     /// Costs that nobody can read any more are given up, and counted.
-    fn turn(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
+    pub(super) fn turn(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
         if !Arc::ptr_eq(&self.limit, limit) {
             self.adopt(limit, now, fleet);
         }
@@ -320,14 +238,42 @@ impl Cell {
             Body::Window { state, ledger } => {
                 let before = state.id();
                 state.roll(&self.limit.quota, now);
-                ledger.turn(before, state.id())
+                let expired = ledger.turn(before, state.id());
+                if before != state.id()
+                    && let Some(edge) = &mut self.edge
+                {
+                    let follows = before.next() == state.id();
+                    let lent = Cost::new(if follows { edge.next } else { 0 });
+                    let left = Cost::new(edge.turn(follows, state.id()));
+                    if follows && limit.quota.algorithm() == Algorithm::SlidingWindow {
+                        // It would be weighed as if it had been used.
+                        ledger.previous.give_back(left);
+                    }
+                    ledger.current.lend(lent);
+                    // Calm for a whole window: it is no longer near its limit.
+                    if !follows || state.previous() < limit.quota.capacity() / 4 {
+                        self.edge = None;
+                    }
+                }
+                expired
             }
             Body::Bucket { state, ledger } => {
                 ledger.age(state.at(), now);
                 state.age(&self.limit.quota, now);
                 0
             }
-            Body::Log(log) => log.turn(Space::of(&self.limit.quota), now),
+            Body::Log(log) => {
+                let space = super::Space::of(&self.limit.quota);
+                let part = space.window(now);
+                if let Some(edge) = &mut self.edge
+                    && edge.lent_in != part
+                {
+                    let before = edge.lent_in;
+                    let left = Cost::new(edge.turn(false, part));
+                    log.account(before).account.give_back(left);
+                }
+                log.turn(space, now)
+            }
         };
         fleet.add_expired(expired);
     }
@@ -337,6 +283,7 @@ impl Cell {
         let (old, new) = (self.limit.quota, limit.quota);
         let same_kind = old.algorithm() == new.algorithm() && old.period() == new.period();
         if old != new {
+            self.return_lease();
             match &mut self.body {
                 // Without a rule the quota comes with each call, and the time to
                 // drain stays; with one, what was used stays.
@@ -352,6 +299,7 @@ impl Cell {
                 body => {
                     fleet.add_expired(body.pending());
                     *body = Body::fresh(&new);
+                    self.edge = None;
                     self.marks.set_heard(Timestamp::EPOCH);
                 }
             }
@@ -359,57 +307,176 @@ impl Cell {
         self.limit = Arc::clone(limit);
     }
 
-    fn pending(&self) -> u64 {
+    /// Makes what is left of the lease pending, to be taken off again in the store.
+    pub(super) fn return_lease(&mut self) {
+        let Some(edge) = &mut self.edge else { return };
+        let left = Cost::new(std::mem::take(&mut edge.hold));
+        self.body.give_up(left, edge.lent_in);
+    }
+
+    pub(super) fn pending(&self) -> u64 {
         self.body.pending()
     }
 
     /// Whether the cell counts for the fleet.
-    fn is_shared(&self, fleet: &Fleet) -> bool {
+    pub(super) fn is_shared(&self, fleet: &Fleet) -> bool {
         fleet.has_store() && self.limit.consistency != Consistency::Local
     }
 
     /// Whether the store has told of the present window, and of late.
-    fn is_heard(&self, now: Timestamp) -> bool {
-        let since = match &self.body {
-            Body::Window { state, .. } => state.id().start(self.limit.quota.period()),
-            // A bucket has no window: only the age of the answer counts.
-            Body::Bucket { .. } | Body::Log(_) => Timestamp::from_nanos(1),
-        };
+    pub(super) fn is_heard(&self, now: Timestamp) -> bool {
         let last = self.marks.heard();
-        last >= since && now.since(last) <= trusted_for(self.limit.pace)
+        last >= self.begins().max(Timestamp::from_nanos(1))
+            && now.since(last) <= trusted_for(self.limit.pace)
     }
 
-    fn situation(&self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Situation {
-        Situation {
-            heard: self.is_heard(now),
-            unsent: Cost::new(self.pending()),
-            remaining,
-            capacity: self.limit.quota.capacity(),
+    /// The beginning of the present window; a bucket has none: only the age of an answer
+    /// counts.
+    fn begins(&self) -> Timestamp {
+        match &self.body {
+            Body::Window { state, .. } => state.id().start(self.limit.quota.period()),
+            Body::Bucket { .. } | Body::Log(_) => Timestamp::EPOCH,
+        }
+    }
+
+    pub(super) fn terms(&self, fleet: &Fleet) -> Terms {
+        let quota = &self.limit.quota;
+        Terms {
+            pace: self.limit.pace,
+            period: quota.period(),
+            amount: quota.amount(),
+            capacity: quota.capacity(),
+            supply: match quota.algorithm() {
+                Algorithm::FixedWindow => Supply::AtTheTurn,
+                _ => Supply::Continuous,
+            },
             nodes: fleet.nodes(),
+            trip: fleet.trip(),
+        }
+    }
+
+    /// How the cell stands, which can still admit `remaining` by its view.
+    pub(super) fn standing(
+        &self,
+        edge: &Edge,
+        remaining: u64,
+        terms: &Terms,
+        now: Timestamp,
+    ) -> Standing {
+        let own = edge.own(terms, now);
+        let left = match &self.body {
+            Body::Window { state, .. } if terms.supply == Supply::AtTheTurn => {
+                state.id().end(terms.period).since(now)
+            }
+            _ => terms.period,
+        };
+        let heard = self.is_heard(now);
+        let since = if heard {
+            self.marks.heard()
+        } else {
+            self.begins().max(now.before(terms.period))
+        };
+        Standing {
+            used: terms.capacity.saturating_sub(remaining),
+            hold: edge.hold,
+            unsent: self.pending(),
+            age: now.since(since),
+            heard,
+            left,
+            own,
+            fleet: edge.fleet(own, terms, now),
+            certain: edge.certain(terms, now),
+            saturated: terms.supply == Supply::Continuous && edge.is_saturated(terms, now),
+            overdue: edge.is_overdue(terms, now),
+        }
+    }
+
+    /// What the cell wants of the sync, if it can still admit `remaining`.
+    pub(super) fn wants(&self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Wants {
+        let unsent = self.pending();
+        let nothing = Wants {
+            pressure: None,
+            lease: 0,
+            next: 0,
+        };
+        let terms = self.terms(fleet);
+        let Some(edge) = &self.edge else {
+            let pressure = terms.calm(remaining, unsent, self.is_heard(now));
+            return Wants {
+                pressure: (unsent != 0 && pressure != Pressure::Silent).then_some(pressure),
+                ..nothing
+            };
+        };
+        let standing = self.standing(edge, remaining, &terms, now);
+        let mut wants = nothing;
+        if standing.leases(&terms) && standing.is_low(&terms) && edge.may_ask(&terms, now) {
+            wants.lease = standing.need(&terms).saturating_sub(edge.hold);
+        }
+        if let Body::Window { state, .. } = &self.body
+            && terms.supply == Supply::AtTheTurn
+            && !edge.has_asked_for(state.id().next())
+        {
+            wants.next = standing.need_of_the_next_window(&terms);
+        }
+        let unanswered = !standing.heard && !edge.is_under_way(&terms, now);
+        wants.pressure = if wants.lease > 0 || wants.next > 0 {
+            Some(Pressure::Urgent)
+        } else if unsent != 0 {
+            Some(standing.pressure(&terms)).filter(|pressure| *pressure != Pressure::Silent)
+        } else if remaining == 0 && unanswered {
+            Some(Pressure::Urgent)
+        } else {
+            None
+        };
+        wants
+    }
+
+    fn signalled(&mut self, touch: Touch, now: Timestamp, fleet: &Fleet) -> Touch {
+        Touch {
+            signal: self.signal(touch.outcome.remaining, now, fleet),
+            ..touch
         }
     }
 
     /// Whether the sync must be told of the cell, which can still admit `remaining`.
-    fn signal(&mut self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Signal {
+    pub(super) fn signal(&mut self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Signal {
         let told = self.marks.told();
-        if told == Told::Queued(Pressure::Urgent) || !self.is_shared(fleet) {
+        if told == Told::Queued(Pressure::Urgent) {
             return Signal::Quiet;
         }
-        let situation = self.situation(remaining, now, fleet);
-        if situation.unsent.is_peek() && situation.heard {
+        let Some(pressure) = self.wants(remaining, now, fleet).pressure else {
             return Signal::Quiet;
-        }
-        let news = Told::Queued(situation.pressure());
+        };
+        let news = Told::Queued(pressure);
         if news <= told {
             return Signal::Quiet;
         }
         self.marks.set_told(news);
         Signal::Dirty
     }
-}
 
-/// When the other nodes' last costs of the window before `current` have arrived.
-fn settled_at(current: Slot, limit: &Limit) -> Timestamp {
-    let wait = limit.pace.interval.times(2).plus(limit.pace.min_interval);
-    current.window.start(current.space.length()).after(wait)
+    /// A cell that is no longer far from its limit begins to estimate its demand.
+    pub(super) fn come_to_the_edge(&mut self, remaining: u64, now: Timestamp, fleet: &Fleet) {
+        if self.edge.is_none() && !self.terms(fleet).is_calm(remaining) {
+            self.make_edge(now, fleet);
+        }
+    }
+
+    #[cold]
+    pub(super) fn make_edge(&mut self, now: Timestamp, fleet: &Fleet) {
+        let terms = self.terms(fleet);
+        let demand = match &self.body {
+            Body::Window { state, ledger } => {
+                let begins = state.id().start(terms.period);
+                let elapsed = now.since(begins).as_secs_f64().max(0.01);
+                Demand::known(ledger.own() / elapsed, begins, now, terms.memory())
+            }
+            Body::Bucket { .. } | Body::Log(_) => Demand::default(),
+        };
+        let mut edge = Edge::new(demand);
+        if let Body::Log(_) = &self.body {
+            edge.lent_in = super::Space::of(&self.limit.quota).window(now);
+        }
+        self.edge = Some(Box::new(edge));
+    }
 }

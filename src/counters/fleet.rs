@@ -1,11 +1,18 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use crate::units::Nanos;
+
+/// How long an exchange is taken to take before the first.
+const TRIP_UNKNOWN: Nanos = Nanos::from_millis(1);
+
 /// What this node knows of the store and of the nodes that share it: written by the
 /// sync, read by every decision.
 #[derive(Debug)]
 pub struct Fleet {
     health: AtomicU8,
     nodes: AtomicU32,
+    /// How long an exchange takes, in nanoseconds.
+    trip: AtomicU64,
     /// Cost that was never sent, because nobody reads its window any more.
     expired: AtomicU64,
 }
@@ -27,6 +34,7 @@ impl Fleet {
         Fleet {
             health: AtomicU8::new(0),
             nodes: AtomicU32::new(1),
+            trip: AtomicU64::new(TRIP_UNKNOWN.get()),
             expired: AtomicU64::new(0),
         }
     }
@@ -36,6 +44,7 @@ impl Fleet {
         Fleet {
             health: AtomicU8::new(1),
             nodes: AtomicU32::new(1),
+            trip: AtomicU64::new(TRIP_UNKNOWN.get()),
             expired: AtomicU64::new(0),
         }
     }
@@ -75,6 +84,19 @@ impl Fleet {
     /// How many nodes are alive, this one among them.
     pub fn nodes(&self) -> u32 {
         self.nodes.load(Ordering::Relaxed).max(1)
+    }
+
+    /// How long an exchange with the store takes, of late.
+    pub fn trip(&self) -> Nanos {
+        Nanos::new(self.trip.load(Ordering::Relaxed))
+    }
+
+    /// An exchange took so long: the memory is about eight exchanges long.
+    pub fn observe_trip(&self, trip: Nanos) {
+        let known = self.trip();
+        let eighth = |span: Nanos| span.divided_by(8);
+        let mean = known.minus(eighth(known)).plus(eighth(trip));
+        self.trip.store(mean.get(), Ordering::Relaxed);
     }
 
     /// The store counted `nodes` live nodes.

@@ -8,7 +8,7 @@
 //! needs to remember what is in flight, and a lost hash is refilled by setting
 //! `sent` to zero.
 
-use crate::units::{Cost, Nanos, WindowId};
+use crate::units::{Cost, Nanos, Timestamp, WindowId};
 
 /// The sums of one window (or of one bucket, which has no window).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,12 @@ impl Account {
         let pending = self.pending();
         self.sent = self.own;
         pending
+    }
+
+    /// The store has counted `cost` on this node's behalf, to be spent here.
+    pub(super) fn lend(&mut self, cost: Cost) {
+        self.own = self.own.saturating_add(cost.get());
+        self.sent = self.sent.saturating_add(cost.get());
     }
 
     /// Makes the last `part` of everything admitted here pending again.
@@ -78,6 +84,12 @@ pub(super) struct WindowLedger {
 }
 
 impl WindowLedger {
+    /// What was admitted here in the present window.
+    #[allow(clippy::cast_precision_loss)] // An estimate.
+    pub(super) fn own(&self) -> f64 {
+        self.current.own() as f64
+    }
+
     /// Follows the state's step from window `from` to window `to`. What was still
     /// unsent two windows ago no longer matters to anybody: answers how much that
     /// was. A step back takes the present counts along, as the state does.
@@ -119,6 +131,15 @@ pub(super) struct LogAccount {
     pub(super) account: Account,
     /// What the others are known to have used in it.
     pub(super) others: u64,
+    /// The moment that the last of it was logged at.
+    pub(super) heard_at: Timestamp,
+}
+
+impl LogAccount {
+    /// What was used in it, as far as is known.
+    pub(super) fn used(&self) -> u64 {
+        self.others.saturating_add(self.account.own())
+    }
 }
 
 #[cfg(test)]

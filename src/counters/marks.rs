@@ -39,7 +39,8 @@ impl Marks {
 
     pub(super) fn set_told(&mut self, told: Told) {
         let bits = match told {
-            Told::Nothing => 0,
+            // What nobody misses is not told of.
+            Told::Nothing | Told::Queued(Pressure::Silent) => 0,
             Told::Queued(Pressure::Far) => 1,
             Told::Queued(Pressure::Near) => 2,
             Told::Queued(Pressure::Urgent) => 3,

@@ -123,6 +123,11 @@ impl Slot {
             .after(length.times(1 + self.space.kept()))
     }
 
+    /// Whether the slot is the one that costs are admitted in.
+    pub fn is_current(self, now: Timestamp) -> bool {
+        self.space.window(now) == self.window
+    }
+
     /// How long the slot's counts are read.
     pub const fn reach(self) -> Nanos {
         self.space.length().times(self.space.kept())

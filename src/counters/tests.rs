@@ -141,8 +141,8 @@ fn what_is_pending_keeps_its_time_when_the_quota_of_the_call_changes() {
     let quick = per_call(quota(65_000, 1_000, 1));
     take(&counters, &quick, 1, 1, START);
     let key = key(&quick, 1);
-    let slot = counters.slots(key, START)[0];
-    let delta = counters.freeze(key, slot, &mut Vec::new()).unwrap();
+    let slot = counters.route(key, START).slots[0];
+    let delta = counters.freeze(key, slot, START, &mut Vec::new()).unwrap();
     assert_eq!(
         delta.cost, 60_001_000_000,
         "60 s of the first and 1 ms of the second"
@@ -196,28 +196,28 @@ fn a_cell_enters_the_dirty_queue_once_until_it_is_frozen() {
     let counters = Counters::new(10, Fleet::with_store());
     let limit = limit(Algorithm::FixedWindow, 1_000, MINUTE);
     for _ in 0..5 {
-        take(&counters, &limit, 1, 1, START);
+        take(&counters, &limit, 1, 5, START);
     }
-    assert_eq!(counters.dirty(), 1);
+    assert_eq!(counters.dirty(), 1, "20 of 1,000 nobody would have missed");
     let key = counters.next_dirty().unwrap();
     assert_eq!(
         counters.patience(key, START),
-        Some(Pace::default().min_interval),
-        "never heard of"
+        Some(Pace::default().max_interval),
     );
-    let slots = counters.slots(key, START);
+    let slots = counters.route(key, START).slots;
     assert_eq!(slots.len(), 1);
     let mut rest = Vec::new();
-    let delta = counters.freeze(key, slots[0], &mut rest).unwrap();
-    assert_eq!((delta, rest.len()), (Delta { cost: 5, upto: 5 }, 0));
+    let delta = counters.freeze(key, slots[0], START, &mut rest).unwrap();
+    assert_eq!((delta.cost, delta.upto, rest.len()), (25, 25, 0));
     let answer = Answer {
-        total: 105,
-        upto: 5,
+        total: 125,
+        upto: 25,
         at: START,
+        told: None,
     };
     counters.absorb(key, slots[0], answer, START);
-    let taken = take(&counters, &limit, 1, 1, START);
-    assert_eq!(taken.outcome.remaining, 894);
+    let taken = take(&counters, &limit, 1, 25, START);
+    assert_eq!(taken.outcome.remaining, 850);
     assert_eq!(taken.stale, Some(Nanos::ZERO));
     assert_eq!(counters.next_dirty(), Some(key));
     assert_eq!(
@@ -230,36 +230,34 @@ fn a_cell_enters_the_dirty_queue_once_until_it_is_frozen() {
 fn a_cell_that_becomes_more_pressing_asks_to_be_sent_sooner() {
     let counters = Counters::new(10, Fleet::with_store());
     counters.fleet().set_nodes(4);
-    let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
-    take(&counters, &limit, 1, 1, START);
-    let key = counters.next_dirty().unwrap();
-    let slot = counters.slots(key, START)[0];
-    counters.freeze(key, slot, &mut Vec::new());
-    counters.absorb(
-        key,
-        slot,
-        Answer {
-            total: 28,
-            upto: 1,
-            at: START,
-        },
-        START,
-    );
+    let limit = limit(Algorithm::FixedWindow, 1_000, MINUTE);
     let pace = Pace::default();
-    // 71 left: far from the limit. 69: near it. 6 unsent of 67 are more than 1/8.
-    for (cost, patience) in [
-        (1, pace.max_interval),
-        (2, pace.interval),
-        (6, pace.min_interval),
-    ] {
+    let told = |cost, patience| {
         take(&counters, &limit, 1, cost, START);
-        assert_eq!(
-            (counters.next_dirty(), counters.next_dirty()),
-            (Some(key), None)
-        );
-        assert_eq!(counters.patience(key, START), Some(patience));
+        let key = counters.next_dirty();
+        assert_eq!(counters.next_dirty(), None);
+        assert_eq!(key.and_then(|key| counters.patience(key, START)), patience);
         assert!(admitted(take(&counters, &limit, 1, 0, START)));
         assert_eq!(counters.next_dirty(), None, "told once");
+    };
+    // Not more than a fiftieth of the limit over four nodes: nobody misses it.
+    told(5, None);
+    told(1, Some(pace.max_interval));
+    // An eighth of the limit over four nodes, of which the store has never told.
+    told(25, Some(pace.min_interval));
+}
+
+#[test]
+fn what_nobody_is_in_a_hurry_to_send_is_sent_by_the_sweep_where_windows_are_long() {
+    for (period, sent) in [(MINUTE, 1), (Nanos::from_secs(10), 0)] {
+        let counters = Counters::new(10, Fleet::with_store());
+        let limit = limit(Algorithm::FixedWindow, 1_000, period);
+        take(&counters, &limit, 1, 1, START);
+        assert_eq!(counters.dirty(), 0);
+        for turn in 0..counters.sweeps_per_round() {
+            assert_eq!(counters.sweep(turn, START), 0);
+        }
+        assert_eq!(counters.dirty(), sent, "{period}");
     }
 }
 
@@ -269,7 +267,7 @@ fn costs_wait_no_longer_than_their_window() {
     let limit = limit(Algorithm::FixedWindow, 1_000, MINUTE);
     let end = START.window(MINUTE).end(MINUTE);
     let now = end.before(Nanos::from_millis(2));
-    take(&counters, &limit, 1, 1, now);
+    take(&counters, &limit, 1, 25, now);
     let key = counters.next_dirty().unwrap();
     assert_eq!(counters.patience(key, now), Some(Nanos::from_millis(2)));
 }
@@ -288,25 +286,14 @@ fn what_is_given_back_leaves_nothing_to_send_where_nothing_is_shared() {
 #[test]
 fn a_cell_that_is_held_back_asks_again_when_it_becomes_urgent() {
     let counters = Counters::new(10, Fleet::with_store());
-    let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
-    take(&counters, &limit, 1, 1, START);
-    let key = counters.next_dirty().unwrap();
-    let slot = counters.slots(key, START)[0];
-    let delta = counters.freeze(key, slot, &mut Vec::new()).unwrap();
-    // Urgent as long as there is no answer, and no longer when it is looked at.
-    take(&counters, &limit, 1, 1, START);
-    let answer = Answer {
-        total: delta.upto,
-        upto: delta.upto,
-        at: START,
-    };
-    counters.absorb(key, slot, answer, START);
+    let limit = limit(Algorithm::FixedWindow, 1_000, MINUTE);
+    take(&counters, &limit, 1, 25, START);
     let pace = Pace::default();
-    assert_eq!(counters.next_dirty(), Some(key));
+    let key = counters.next_dirty().unwrap();
     assert_eq!(counters.patience(key, START), Some(pace.max_interval));
-    take(&counters, &limit, 1, 1, START);
+    take(&counters, &limit, 1, 5, START);
     assert_eq!(counters.next_dirty(), None);
-    take(&counters, &limit, 1, 70, START);
+    take(&counters, &limit, 1, 200, START);
     assert_eq!(counters.next_dirty(), Some(key));
     assert_eq!(counters.patience(key, START), Some(pace.min_interval));
 }
@@ -316,12 +303,12 @@ fn a_total_of_the_fleet_refuses_here_what_others_have_used() {
     for algorithm in Algorithm::ALL {
         let counters = Counters::new(10, Fleet::with_store());
         let limit = limit(algorithm, 100, MINUTE);
-        take(&counters, &limit, 1, 1, START);
+        take(&counters, &limit, 1, 20, START);
         let key = counters.next_dirty().unwrap();
-        let slots = counters.slots(key, START);
+        let slots = counters.route(key, START).slots;
         let slot = slots[0];
-        let delta = counters.freeze(key, slot, &mut Vec::new()).unwrap();
-        // 99 used by others: a count, or the time that 100 of 100 a minute take to drain.
+        let delta = counters.freeze(key, slot, START, &mut Vec::new()).unwrap();
+        // 80 used by others: a count, or the time that 100 of 100 a minute take to drain.
         let total = if algorithm.is_bucket() {
             MINUTE.get()
         } else {
@@ -334,6 +321,7 @@ fn a_total_of_the_fleet_refuses_here_what_others_have_used() {
                 total,
                 upto: delta.upto,
                 at: START,
+                told: None,
             },
             START,
         );
@@ -343,20 +331,21 @@ fn a_total_of_the_fleet_refuses_here_what_others_have_used() {
 }
 
 #[test]
-fn an_older_answer_takes_nothing_back() {
+fn an_older_answer_takes_nothing_back_far_from_the_limit() {
     let counters = Counters::new(10, Fleet::with_store());
     let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
-    take(&counters, &limit, 1, 10, START);
+    take(&counters, &limit, 1, 13, START);
     let key = counters.next_dirty().unwrap();
-    let slot = counters.slots(key, START)[0];
-    counters.freeze(key, slot, &mut Vec::new());
+    let slot = counters.route(key, START).slots[0];
+    counters.freeze(key, slot, START, &mut Vec::new());
     counters.absorb(
         key,
         slot,
         Answer {
-            total: 60,
-            upto: 10,
+            total: 20,
+            upto: 13,
             at: START,
+            told: None,
         },
         START,
     );
@@ -364,13 +353,14 @@ fn an_older_answer_takes_nothing_back() {
         key,
         slot,
         Answer {
-            total: 10,
-            upto: 10,
+            total: 13,
+            upto: 13,
             at: START,
+            told: None,
         },
         START,
     );
-    assert_eq!(take(&counters, &limit, 1, 0, START).outcome.remaining, 40);
+    assert_eq!(take(&counters, &limit, 1, 0, START).outcome.remaining, 80);
 }
 
 #[test]
@@ -382,8 +372,8 @@ fn a_lost_hash_makes_this_nodes_own_counts_pending_again() {
         take(&counters, &limit, identity, 1 + identity % 3, START);
     }
     while let Some(key) = counters.next_dirty() {
-        for slot in counters.slots(key, START) {
-            counters.freeze(key, slot, &mut Vec::new());
+        for slot in counters.route(key, START).slots {
+            counters.freeze(key, slot, START, &mut Vec::new());
         }
     }
     let slot = Slot {
@@ -398,7 +388,10 @@ fn a_lost_hash_makes_this_nodes_own_counts_pending_again() {
         };
         for key in counters.rewind(id, partitions, START) {
             assert_eq!(key.partition(partitions), Partition::new(number));
-            again += counters.freeze(key, slot, &mut Vec::new()).unwrap().cost;
+            again += counters
+                .freeze(key, slot, START, &mut Vec::new())
+                .unwrap()
+                .cost;
         }
     }
     assert_eq!(
@@ -413,9 +406,12 @@ fn a_lost_bucket_hash_gets_back_no_more_than_has_not_drained() {
     let limit = limit(Algorithm::TokenBucket, 60, MINUTE);
     take(&counters, &limit, 1, 30, START);
     let key = counters.next_dirty().unwrap();
-    let slot = counters.slots(key, START)[0];
+    let slot = counters.route(key, START).slots[0];
     assert_eq!(
-        counters.freeze(key, slot, &mut Vec::new()).unwrap().cost,
+        counters
+            .freeze(key, slot, START, &mut Vec::new())
+            .unwrap()
+            .cost,
         i64::try_from(Nanos::from_secs(30).get()).unwrap()
     );
     let later = START.after(Nanos::from_secs(10));
@@ -425,7 +421,7 @@ fn a_lost_bucket_hash_gets_back_no_more_than_has_not_drained() {
         slot,
     };
     assert_eq!(counters.rewind(id, Partitions::default(), later), vec![key]);
-    let again = counters.freeze(key, slot, &mut Vec::new()).unwrap();
+    let again = counters.freeze(key, slot, START, &mut Vec::new()).unwrap();
     assert_eq!(
         again.cost,
         i64::try_from(Nanos::from_secs(20).get()).unwrap()
@@ -448,14 +444,14 @@ fn a_window_that_turned_sends_its_last_costs_to_its_own_slot() {
     let key = counters.next_dirty().unwrap();
     let later = START.after(MINUTE);
     take(&counters, &limit, 1, 2, later);
-    let slots = counters.slots(key, later);
+    let slots = counters.route(key, later).slots;
     let mut rest = Vec::new();
     let costs: Vec<_> = slots
         .iter()
         .map(|slot| {
             (
                 slot.window,
-                counters.freeze(key, *slot, &mut rest).unwrap().cost,
+                counters.freeze(key, *slot, later, &mut rest).unwrap().cost,
             )
         })
         .collect();
@@ -481,7 +477,7 @@ fn a_local_limit_is_never_sent() {
 #[test]
 fn dirty_cells_beyond_the_queue_are_found_by_looking_at_all() {
     let counters = Counters::new(100_000, Fleet::with_store());
-    let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
+    let limit = limit(Algorithm::FixedWindow, 10, MINUTE);
     for identity in 0..70_000 {
         take(&counters, &limit, identity, 1, START);
     }
@@ -503,8 +499,9 @@ fn a_new_amount_keeps_what_was_used_and_a_new_window_does_not() {
 }
 
 #[test]
-fn a_cell_takes_no_more_than_80_bytes() {
-    assert!(std::mem::size_of::<Cell>() <= 80);
+fn a_cell_takes_no_more_than_88_bytes() {
+    // What malloc has in the chunk that 80 would take.
+    assert!(std::mem::size_of::<Cell>() <= 88);
 }
 
 #[test]
@@ -518,8 +515,14 @@ fn what_a_log_gives_back_is_taken_from_the_part_that_counted_it() {
     counters.give_back(key(&limit, 1), Cost::new(5), taken.at, START);
     let key = key(&limit, 1);
     let costs = counters
-        .slots(key, START.after(part))
+        .route(key, START.after(part))
+        .slots
         .into_iter()
-        .map(|slot| counters.freeze(key, slot, &mut Vec::new()).unwrap().cost);
+        .map(|slot| {
+            counters
+                .freeze(key, slot, START, &mut Vec::new())
+                .unwrap()
+                .cost
+        });
     assert_eq!(costs.collect::<Vec<_>>(), [3]);
 }

@@ -309,6 +309,7 @@ fn a_store_that_comes_back_restores_the_full_limit() {
     let engine = with_loss("share");
     assert_eq!(admitted(&engine), 3);
     engine.counters().fleet().set_health(StoreHealth::Up);
+    engine.counters().fleet().set_nodes(1);
     assert_eq!(admitted(&engine), 6);
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::dice::Dice;
 use crate::algorithms::{State, Verdict};
 use crate::clock::Clock;
-use crate::counters::StoreHealth;
+use crate::counters::{Announcement, StoreHealth};
 use crate::engine::Engine;
 use crate::sync::batch::{Batch, BatchReply, Boot, Hello, HelloReply};
 use crate::sync::core::{Core, CoreConfig};
@@ -191,6 +191,13 @@ impl Node {
             },
         };
         self.core.handle(event, self.engine.counters(), now);
+        self.perform(wants);
+    }
+
+    /// The store announces something to all nodes.
+    pub(super) fn announced(&mut self, announced: Announcement, wants: &mut Vec<Want>) {
+        let now = self.now();
+        self.core.announced(announced, self.engine.counters(), now);
         self.perform(wants);
     }
 

@@ -5,8 +5,13 @@ use crate::sync::batch::{Batch, BatchReply};
 
 /// The command of a batch without its cells: the script's name, key, lane and tokens.
 const BATCH: u64 = 160;
-/// A cell's field, 16 bytes and their frame, and its delta.
-const CELL: u64 = 25;
+/// A cell's field, 16 bytes and their frame, its delta and its room.
+const CELL: u64 = 28;
+/// What is asked for a cell, and what is told of it.
+const ASK: u64 = 16;
+const TOLD: u64 = 12;
+/// An announcement to one node.
+pub(super) const ANNOUNCEMENT: u64 = 130;
 /// The answer without its totals: token and time.
 const BATCH_REPLY: u64 = 45;
 /// A hello.
@@ -16,13 +21,15 @@ pub(super) const HELLO_REPLY: u64 = 60;
 
 /// The bytes of a batch's command.
 pub(super) fn batch(batch: &Batch) -> u64 {
-    BATCH + CELL * batch.cells.len() as u64
+    let asks = batch.cells.iter().filter(|(_, delta)| delta.ask.is_some());
+    BATCH + CELL * batch.cells.len() as u64 + ASK * asks.count() as u64
 }
 
 /// The bytes of its answer.
 pub(super) fn batch_reply(reply: &BatchReply) -> u64 {
     let digits = |total: &u64| u64::from(total.checked_ilog10().unwrap_or(0)) + 4;
-    BATCH_REPLY + reply.totals.iter().map(digits).sum::<u64>()
+    let told = TOLD * reply.told.len() as u64;
+    BATCH_REPLY + reply.totals.iter().map(digits).sum::<u64>() + told
 }
 
 #[cfg(test)]
@@ -63,7 +70,12 @@ mod tests {
                 space: Space::of(&quota),
                 window: WindowId::new(1_800_000_000),
             };
-            let delta = Delta { cost: 30, upto: 0 };
+            let delta = Delta {
+                cost: 30,
+                upto: 0,
+                room: 1_000,
+                ask: None,
+            };
             let cells = (0..cells).map(|n| (hasher.key_of("key", &[n]), delta));
             let token = |number| Token {
                 generation: 0,

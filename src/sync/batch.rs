@@ -89,8 +89,19 @@ pub struct BatchReply {
     pub token: Stored,
     /// What the fleet has used, cell by cell.
     pub totals: Vec<u64>,
+    /// What the store says to the asks, in their order.
+    pub told: Vec<Granted>,
     /// The store's time.
     pub time: Timestamp,
+}
+
+/// What the store says to an ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// The demand that all nodes report, in thousandths of cost per second.
+    pub demand: u64,
+    /// What was granted; the total has it.
+    pub grant: u64,
 }
 
 /// What a lane's field holds.

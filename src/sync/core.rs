@@ -8,7 +8,7 @@ use super::error::{Failure, Remedy};
 use super::event::{Action, CallId, Event, Report, RoundTrip};
 use super::lane::Lane;
 use super::offset::Estimator;
-use crate::counters::{Counters, HashId, StoreHealth};
+use crate::counters::{Announcement, Counters, HashId, Route, StoreHealth};
 use crate::units::{Key, Nanos, Partitions, Timestamp};
 
 /// What the fleet's nodes must agree on, and how often they are heard.
@@ -127,6 +127,12 @@ impl Core {
         self.pump(cells, now);
     }
 
+    /// Takes in what the store announces to all nodes.
+    pub fn announced(&mut self, announced: Announcement, cells: &Counters, now: Now) {
+        cells.announce(announced, now.fleet);
+        self.hold_dirty(cells, now);
+    }
+
     /// Takes in what has happened.
     pub fn handle(&mut self, event: Event, cells: &Counters, now: Now) {
         match event {
@@ -198,7 +204,7 @@ impl Core {
     pub fn flush(&mut self, cells: &Counters, now: Now) {
         while cells.next_dirty().is_some() {}
         self.held.clear();
-        self.route(cells.queued(), cells, now);
+        self.route(cells.settle_up(), cells, now);
         for id in std::mem::take(&mut self.parked).into_values().flatten() {
             self.ready.push_back(id);
         }
@@ -241,7 +247,12 @@ impl Core {
     fn route(&mut self, keys: impl IntoIterator<Item = Key>, cells: &Counters, now: Now) {
         let (boot, partitions) = (self.config.boot, self.config.partitions);
         for key in keys {
-            for slot in cells.slots(key, now.fleet) {
+            let Route { slots, again } = cells.route(key, now.fleet);
+            if let Some(wait) = again {
+                let at = now.local.after(wait);
+                self.held.entry(at).or_default().push(key);
+            }
+            for slot in slots {
                 let id = HashId {
                     partition: key.partition(partitions),
                     slot,
@@ -271,7 +282,7 @@ impl Core {
             let Some(lane) = self.lanes.get_mut(&id) else {
                 continue;
             };
-            let batch = lane.next(cells, &mut rest);
+            let batch = lane.next(cells, now, &mut rest);
             let call = self.call(Call::Batch(id));
             self.actions.push_back(Action::Batch(call, batch));
         }
@@ -287,7 +298,13 @@ impl Core {
             return;
         };
         let deltas = reply.totals.len();
-        if let Some(fate) = lane.answer(reply, cells, self.config.partitions, now) {
+        let mut again = Vec::new();
+        let fate = lane.answer(reply, cells, self.config.partitions, now, &mut again);
+        for (wait, key) in again {
+            let at = now.local.after(wait);
+            self.held.entry(at).or_default().push(key);
+        }
+        if let Some(fate) = fate {
             if lane.is_lost_again() {
                 // A store that keeps nothing is not asked in a hot loop.
                 lane.failed();
@@ -360,6 +377,7 @@ impl Core {
 
     fn answered(&mut self, time: Timestamp, trip: RoundTrip, cells: &Counters) {
         self.failures = 0;
+        cells.fleet().observe_trip(trip.received.since(trip.sent));
         let offset = self.estimator.observe(trip.sent, trip.received, time);
         self.actions.push_back(Action::SetOffset(offset));
         let well = self.failed_batches < FAILURES_TO_LOSE && !matches!(self.link, Link::Barred(_));

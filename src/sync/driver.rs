@@ -15,11 +15,13 @@ use redis::{AsyncConnectionConfig, Client, Cmd, Value};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use super::announcement;
 use super::batch::{Batch, Boot, Hello};
 use super::config::SyncConfig;
 use super::core::{Core, CoreConfig};
 use super::error::{Failure, SyncError};
 use super::event::{Action, CallId, Event, RoundTrip};
+use super::listener::Listener;
 use super::observe::Observer;
 use super::pacing::{
     Backoff, CONNECT_TIMEOUT, EXCHANGE_TIMEOUT, EXCHANGES_PER_SECOND, pause_before_reconnecting,
@@ -82,6 +84,7 @@ impl Sync {
         });
         let wire = Arc::new(Wire::new(config, boot));
         let (finish, finished) = oneshot::channel();
+        let listener = Listener::new(client.clone(), announcement::channel(&config.fleet));
         let driver = Driver {
             client,
             wire,
@@ -94,6 +97,7 @@ impl Sync {
             backlog: VecDeque::new(),
             limiter: RateLimiter::direct(Quota::per_second(EXCHANGES_PER_SECOND)),
             observer: Observer::new(),
+            listener,
         };
         // Until the store has answered, limits follow their policy for its loss.
         counters.fleet().set_health(StoreHealth::Lost);
@@ -137,6 +141,7 @@ struct Driver {
     backlog: VecDeque<(CallId, Arc<Batch>)>,
     limiter: DefaultDirectRateLimiter,
     observer: Observer,
+    listener: Listener,
 }
 
 impl Driver {
@@ -147,6 +152,7 @@ impl Driver {
         let mut attempt: Option<Attempt> = Some(self.connect(Duration::ZERO));
         let mut deadline: OptionFuture<Pin<Box<dyn Future<Output = ()> + Send>>> = None.into();
         let mut finishing = false;
+        let mut announced = Vec::new();
         loop {
             tokio::select! {
                 _ = ticker.tick() => self.core.tick(&self.counters, now(&self.clock)),
@@ -177,6 +183,12 @@ impl Driver {
                             self.core.handle(Event::Disconnected(failure), &self.counters, now(&self.clock));
                             attempt = Some(self.connect(jittered(backoff.pause())));
                         }
+                    }
+                }
+                () = self.listener.next(&mut announced) => {
+                    let now = now(&self.clock);
+                    for announcement in announced.drain(..) {
+                        self.core.announced(announcement, &self.counters, now);
                     }
                 }
                 asked = &mut finish, if !finishing => {

@@ -5,7 +5,7 @@ use indexmap::IndexSet;
 
 use super::Now;
 use super::batch::{Batch, BatchReply, Boot, LaneName, Stored, Token};
-use crate::counters::{Answer, Counters, HashId};
+use crate::counters::{Answer, Counters, Delta, HashId, Told};
 use crate::units::{Key, MapHasher, Nanos, Partitions, Timestamp};
 
 /// One node's way into one hash: batches one after the other, each applied at most
@@ -164,7 +164,7 @@ impl Lane {
     /// The batch to send: the one whose fate is unknown, else the next replay, else
     /// a new one of the cells that wait. Cells that have more to send elsewhere are
     /// added to `rest`.
-    pub(super) fn next(&mut self, cells: &Counters, rest: &mut Vec<Key>) -> Arc<Batch> {
+    pub(super) fn next(&mut self, cells: &Counters, now: Now, rest: &mut Vec<Key>) -> Arc<Batch> {
         self.stage = Stage::Sent;
         if let Some(batch) = &self.in_flight {
             return Arc::clone(batch);
@@ -175,17 +175,17 @@ impl Lane {
                 previous: self.token,
                 ..Batch::clone(&replay)
             }),
-            None => Arc::new(self.freeze(cells, rest)),
+            None => Arc::new(self.freeze(cells, now, rest)),
         };
         self.in_flight = Some(Arc::clone(&batch));
         batch
     }
 
-    fn freeze(&mut self, cells: &Counters, rest: &mut Vec<Key>) -> Batch {
+    fn freeze(&mut self, cells: &Counters, now: Now, rest: &mut Vec<Key>) -> Batch {
         let first = self.waiting.drain(..self.waiting.len().min(MAX_CELLS));
         let slot = self.id.slot;
         let frozen = first
-            .filter_map(|key| Some((key, cells.freeze(key, slot, rest)?)))
+            .filter_map(|key| Some((key, cells.freeze(key, slot, now.fleet, rest)?)))
             .collect();
         self.sent_since = self.waiting_since;
         if self.waiting.is_empty() {
@@ -205,22 +205,24 @@ impl Lane {
         }
     }
 
-    /// Takes in the store's answer to the batch in flight.
+    /// Takes in the store's answer to the batch in flight. Cells that should be looked
+    /// at again are added to `again`, with the time until then.
     pub(super) fn answer(
         &mut self,
         reply: &BatchReply,
         cells: &Counters,
         partitions: Partitions,
         now: Now,
+        again: &mut Vec<(Nanos, Key)>,
     ) -> Option<Fate> {
         let batch = self.in_flight.take()?;
         self.contact = now.local;
         self.stage = Stage::Idle;
         let fate = match reply.token {
             Stored::Token(token) if token == batch.new => {
-                self.absorb(&batch, reply, cells, now);
+                let granted = self.absorb(batch, reply, cells, now, again);
                 self.token = Some(token);
-                self.remember(batch, now);
+                self.remember(granted, now);
                 self.losses = 0;
                 Fate::Applied
             }
@@ -240,15 +242,49 @@ impl Lane {
         Some(fate)
     }
 
-    fn absorb(&self, batch: &Batch, reply: &BatchReply, cells: &Counters, now: Now) {
-        for ((key, delta), total) in batch.cells.iter().zip(&reply.totals) {
+    /// Tells the cells what the store answered. Answers the batch as it is remembered:
+    /// what was granted is part of its deltas, so that applied again to a store that has
+    /// forgotten it, it restores the same sums.
+    fn absorb(
+        &self,
+        batch: Arc<Batch>,
+        reply: &BatchReply,
+        cells: &Counters,
+        now: Now,
+        again: &mut Vec<(Nanos, Key)>,
+    ) -> Arc<Batch> {
+        let mut told = reply.told.iter();
+        let mut tell = |key: Key, delta: Delta, total: u64| -> Delta {
+            let granted = delta.ask.and_then(|ask| Some((ask, told.next()?)));
             let answer = Answer {
-                total: *total,
+                total,
                 upto: delta.upto,
                 at: reply.time,
+                told: granted.map(|(ask, granted)| Told {
+                    demand: granted.demand,
+                    grant: granted.grant,
+                    wanted: ask.want > 0,
+                }),
             };
-            cells.absorb(*key, self.id.slot, answer, now.fleet);
+            if let Some(wait) = cells.absorb(key, self.id.slot, answer, now.fleet) {
+                again.push((wait, key));
+            }
+            granted.map_or(delta, |(ask, granted)| delta.granted(ask, granted.grant))
+        };
+        if reply.told.is_empty() {
+            for ((key, delta), total) in batch.cells.iter().zip(&reply.totals) {
+                tell(*key, *delta, *total);
+            }
+            return batch;
         }
+        let told = batch.cells.iter().zip(&reply.totals);
+        let granted = told
+            .map(|((key, delta), total)| (*key, tell(*key, *delta, *total)))
+            .collect();
+        Arc::new(Batch {
+            cells: granted,
+            ..Batch::clone(&batch)
+        })
     }
 
     fn remember(&mut self, batch: Arc<Batch>, now: Now) {

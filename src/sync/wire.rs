@@ -2,7 +2,8 @@
 
 use redis::{Cmd, ErrorKind, RedisError, Script, Value};
 
-use super::batch::{Agreement, Batch, BatchReply, Boot, Hello, HelloReply, Stored, Token};
+use super::announcement;
+use super::batch::{Agreement, Batch, BatchReply, Boot, Granted, Hello, HelloReply, Stored, Token};
 use super::config::SyncConfig;
 use super::error::Failure;
 use crate::counters::{HashId, Slot, Space};
@@ -14,6 +15,8 @@ pub const ALIVE: Nanos = Nanos::from_secs(5);
 /// The scripts, and the names of the keys that they work on.
 pub struct Wire {
     fleet: String,
+    /// Where cells that reach their limit are announced.
+    channel: String,
     /// This node's name and boot number.
     node: String,
     partitions: Partitions,
@@ -38,6 +41,7 @@ impl Wire {
             .collect();
         Wire {
             fleet: config.fleet.clone(),
+            channel: announcement::channel(&config.fleet),
             node: format!("{}:{boot}", config.node),
             partitions: config.partitions,
             check_value,
@@ -60,9 +64,9 @@ impl Wire {
     pub fn batch(&self, batch: &Batch) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         let HashId { partition, slot } = batch.id;
-        let mut packed = Packed::with_capacity(64 + 9 * batch.cells.len());
+        let mut packed = Packed::with_capacity(128 + 18 * batch.cells.len());
         let buckets = matches!(slot.space, Space::Buckets { .. });
-        packed.array(4 + usize::from(buckets) + batch.cells.len());
+        packed.array(10 + usize::from(buckets));
         packed.text(
             &batch
                 .previous
@@ -72,6 +76,35 @@ impl Wire {
         packed.text(&batch.new.to_string());
         packed.number(slot.time_to_live().as_millis_ceil());
         packed.number(u64::from(batch.previous.is_none()));
+        packed.number(match slot.space {
+            Space::Windows { length, .. } => slot.window.end(length).as_nanos() / 1_000,
+            Space::Buckets { .. } => 0,
+        });
+        packed.text(&announcement::slot_name(slot));
+        packed.text(&self.channel);
+        packed.array(batch.cells.len());
+        for (_, delta) in &batch.cells {
+            packed.signed(delta.cost);
+        }
+        packed.array(batch.cells.len());
+        for (_, delta) in &batch.cells {
+            packed.number(delta.room);
+        }
+        let asks = || {
+            batch
+                .cells
+                .iter()
+                .zip(1u64..)
+                .filter_map(|((_, delta), number)| Some((number, delta.ask?)))
+        };
+        packed.array(5 * asks().count());
+        for (number, ask) in asks() {
+            packed.number(number);
+            packed.number(ask.want);
+            packed.number(u64::from(ask.portion));
+            packed.number(ask.unit);
+            packed.signed(ask.demand);
+        }
         match slot.space {
             Space::Windows { .. } => {
                 command
@@ -88,9 +121,8 @@ impl Wire {
             }
         }
         command.arg(batch.lane.to_string());
-        for (key, delta) in &batch.cells {
+        for (key, _) in &batch.cells {
             command.arg(&key.to_bytes());
-            packed.signed(delta.cost);
         }
         command.arg(packed.0);
         command
@@ -131,15 +163,23 @@ impl Wire {
                 .and_then(|text| Token::parse(&text))
                 .map_or(Stored::Foreign, Stored::Token),
         };
-        let totals: Option<Vec<u64>> = totals.iter().map(number).collect();
-        match totals {
-            Some(totals) if totals.len() == batch.cells.len() => Ok(BatchReply {
-                token,
-                totals,
-                time: time(seconds, micros)?,
-            }),
-            _ => Err(Failure::BadReply),
+        let numbers: Option<Vec<u64>> = totals.iter().map(number).collect();
+        let mut totals = numbers.ok_or(Failure::BadReply)?;
+        let asks = batch.cells.iter().filter(|(_, delta)| delta.ask.is_some());
+        if totals.len() != batch.cells.len() + 2 * asks.count() {
+            return Err(Failure::BadReply);
         }
+        let told = totals.split_off(batch.cells.len());
+        let told = told.chunks_exact(2).map(|told| Granted {
+            demand: told[0],
+            grant: told[1],
+        });
+        Ok(BatchReply {
+            token,
+            told: told.collect(),
+            totals,
+            time: time(seconds, micros)?,
+        })
     }
 
     /// Reads the store's answer to a hello.

@@ -74,7 +74,7 @@ impl Default for Pace {
         Pace {
             interval: Nanos::from_millis(100),
             min_interval: Nanos::from_millis(5),
-            max_interval: Nanos::from_secs(1),
+            max_interval: Nanos::from_secs(5),
         }
     }
 }

@@ -6,7 +6,7 @@ use tidegate::simulation::{Dice, Fault, Memory, Network, Scenario, Trouble, Valu
 use tidegate::sync::event::Report;
 use tidegate::units::{Algorithm, Cost, Nanos};
 
-use crate::kit::{admitted, counted, each_seed, noise, quiet, settle, traffic_for};
+use crate::kit::{admitted, counted, each_seed, noise, quiet, settle, traffic_for, whole};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const COUNTED: [Algorithm; 3] = [
@@ -229,8 +229,8 @@ fn a_late_batch_lands_in_its_own_window() {
         let mut in_store: BTreeMap<u64, u64> = BTreeMap::new();
         for (id, _, cells) in world.store().contents(world.now()) {
             let counts = cells.map(|(_, value)| match value {
-                Value::Count(count) => count,
-                Value::Debt { .. } => 0,
+                Value::Count(count) => whole(count),
+                Value::Debt(_) => 0,
             });
             *in_store.entry(id.slot.window.get()).or_default() += counts.sum::<u64>();
         }

@@ -252,7 +252,7 @@ pub const KEYS: &[Key] = &[
         flag: "sync-max-interval",
         variable: "TIDEGATE_SYNC_MAX_INTERVAL",
         value: "DURATION",
-        default: &["1s"],
+        default: &["5s"],
         help: "How long the costs of a cell far from its limit may wait",
         set: Set::One(|s, v| {
             s.pace.max_interval = v.duration(PACE)?;

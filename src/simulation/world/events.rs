@@ -3,6 +3,7 @@
 use super::super::node::{Message, Node, Reply, Want};
 use super::super::sizes;
 use super::{News, World};
+use crate::counters::Announcement;
 use crate::sync::event::{CallId, Report};
 use crate::sync::{Failure, Fate, pacing};
 use crate::units::{Nanos, Timestamp};
@@ -49,6 +50,17 @@ pub(super) enum Happening {
         call: CallId,
         reply: Reply,
         sent: Timestamp,
+    },
+    /// A node tries to hear what the store announces.
+    Listens {
+        node: usize,
+        life: u64,
+    },
+    /// It hears something.
+    Hears {
+        node: usize,
+        life: u64,
+        announced: Announcement,
     },
     /// The fault of this number begins.
     Begins {
@@ -125,6 +137,16 @@ impl World {
                             node.hear(call, reply, sent, wants);
                         }
                     });
+                }
+            }
+            Happening::Listens { node, life } => self.listen(node, life),
+            Happening::Hears {
+                node,
+                life,
+                announced,
+            } => {
+                if self.lives(node, life) && self.places[node].parted == 0 {
+                    self.with_node(node, |node, wants| node.announced(announced, wants));
                 }
             }
             Happening::Begins { fault } => self.begin(fault),
@@ -242,8 +264,10 @@ impl World {
         let reply = match message {
             _ if !is_up => Reply::Failed(Failure::Disconnected),
             Message::Batch(batch) => {
-                let reply = self.store.batch(&batch, self.now);
+                let mut announced = Vec::new();
+                let reply = self.store.batch(&batch, self.now, &mut announced);
                 self.tally.bytes_received += sizes::batch_reply(&reply);
+                self.announce(&announced);
                 Reply::Batch(reply)
             }
             Message::Hello(boot, hello) => {
@@ -267,6 +291,44 @@ impl World {
                 sent,
             };
             self.agenda.enter(at, returns);
+        }
+    }
+
+    /// Tells all nodes that listen.
+    fn announce(&mut self, announced: &[Announcement]) {
+        let network = self.scenario.network;
+        for announced in announced.iter().copied() {
+            for (node, place) in self.places.iter_mut().enumerate() {
+                if place.listens_to != self.store_life {
+                    continue;
+                }
+                let life = place.life;
+                for at in network.arrivals(self.now, &mut place.last_heard, &mut self.dice) {
+                    self.tally.announcements += 1;
+                    self.tally.bytes_received += sizes::ANNOUNCEMENT;
+                    let hears = Happening::Hears {
+                        node,
+                        life,
+                        announced,
+                    };
+                    self.agenda.enter(at, hears);
+                }
+            }
+        }
+    }
+
+    /// A node listens on a connection of its own, and makes a new one when that breaks.
+    pub(super) fn listen(&mut self, node: usize, life: u64) {
+        if !self.lives(node, life) {
+            return;
+        }
+        let heard = self.stopped == 0 && !self.is_stalled() && self.places[node].parted == 0;
+        let place = &mut self.places[node];
+        if heard {
+            (place.listens_to, place.last_heard) = (self.store_life, self.now);
+        } else {
+            let next = self.now.after(pacing::LISTENING_PAUSE.into());
+            self.agenda.enter(next, Happening::Listens { node, life });
         }
     }
 

@@ -1,0 +1,245 @@
+//! What a cell remembers besides while it is near its limit.
+
+use super::{Ask, Told};
+use crate::policy::{Demand, Standing, Terms};
+use crate::units::{Cost, Nanos, Timestamp, WindowId};
+
+/// The memory of a cell near its limit: its demand, and its leases.
+#[derive(Debug)]
+pub(super) struct Edge {
+    demand: Demand,
+    /// The fleet's demand as the store told it last, and when; and what it was at the
+    /// end of the window before.
+    fleet: f64,
+    fleet_at: Timestamp,
+    before: f64,
+    /// What is left of the lease, and the slot whose total has it.
+    pub(super) hold: u64,
+    pub(super) lent_in: WindowId,
+    /// What was lent for the slot after this one.
+    pub(super) next: u64,
+    /// The own demand as the store knows it in the present slot and in the next one.
+    told: (WindowId, i64),
+    told_next: (WindowId, i64),
+    /// When the cell was last put into a batch that is not answered yet.
+    sent: Option<Timestamp>,
+    /// When the oldest cost that is not sent came in.
+    unsent_since: Option<Timestamp>,
+    /// No lease is asked for before.
+    ask_after: Timestamp,
+    /// When the fleet was last seen at its limit.
+    full_at: Timestamp,
+    /// The slot that a lease in advance was last asked for.
+    asked_next: WindowId,
+    /// When the sync looks at the cell again, to see whether the lease is still needed.
+    look_again: Timestamp,
+}
+
+impl Edge {
+    pub(super) fn new(demand: Demand) -> Edge {
+        Edge {
+            demand,
+            fleet: 0.0,
+            fleet_at: Timestamp::EPOCH,
+            before: 0.0,
+            hold: 0,
+            lent_in: WindowId::default(),
+            next: 0,
+            told: (WindowId::default(), 0),
+            told_next: (WindowId::default(), 0),
+            sent: None,
+            unsent_since: None,
+            ask_after: Timestamp::EPOCH,
+            full_at: Timestamp::EPOCH,
+            asked_next: WindowId::default(),
+            look_again: Timestamp::EPOCH,
+        }
+    }
+
+    pub(super) fn arrive(&mut self, cost: Cost, terms: &Terms, now: Timestamp) {
+        self.demand
+            .arrive(Cost::new(cost.get().max(1)), terms.memory(), now);
+    }
+
+    /// The demand here, in cost per second.
+    pub(super) fn own(&self, terms: &Terms, now: Timestamp) -> f64 {
+        self.demand.rate(terms.memory(), now)
+    }
+
+    /// The fleet's demand: what was heard, or as much on every node as here.
+    pub(super) fn fleet(&self, own: f64, terms: &Terms, now: Timestamp) -> f64 {
+        let trusted = terms.period.plus(terms.period.divided_by(5));
+        if self.fleet > 0.0 && now.since(self.fleet_at) <= trusted {
+            self.fleet.max(own)
+        } else {
+            own * f64::from(terms.nodes.max(1))
+        }
+    }
+
+    /// The fleet's demand that is beyond doubt.
+    pub(super) fn certain(&self, terms: &Terms, now: Timestamp) -> f64 {
+        let own = self.demand.certain(terms.memory(), now);
+        let trusted = terms.period.plus(terms.period.divided_by(5));
+        if now.since(self.fleet_at) <= trusted {
+            self.fleet.max(own)
+        } else {
+            own
+        }
+    }
+
+    /// Whether the fleet was at its limit within the last period.
+    pub(super) fn is_saturated(&self, terms: &Terms, now: Timestamp) -> bool {
+        self.full_at > Timestamp::EPOCH && now.since(self.full_at) < terms.period
+    }
+
+    /// Whether the store has kept silent for too long over what was sent, or nothing was
+    /// sent for too long.
+    pub(super) fn is_overdue(&self, terms: &Terms, now: Timestamp) -> bool {
+        let slack = Nanos::from_millis(50);
+        let answer = terms.trip.times(3).plus(slack);
+        let sending = terms
+            .interval()
+            .plus(slack)
+            .plus(terms.reaction())
+            .plus(terms.reaction());
+        let unanswered = |since: Timestamp| now.since(since) > answer;
+        let unsent = |since: Timestamp| now.since(since) > sending;
+        self.sent.is_some_and(unanswered) || self.unsent_since.is_some_and(unsent)
+    }
+
+    /// Whether a batch with this cell is under way, and may still be answered.
+    pub(super) fn is_under_way(&self, terms: &Terms, now: Timestamp) -> bool {
+        let patience = terms.trip.times(3).plus(Nanos::from_millis(50));
+        self.sent.is_some_and(|since| now.since(since) <= patience)
+    }
+
+    pub(super) fn may_ask(&self, terms: &Terms, now: Timestamp) -> bool {
+        now >= self.ask_after && !self.is_under_way(terms, now)
+    }
+
+    pub(super) fn has_asked_for(&self, next: WindowId) -> bool {
+        self.asked_next == next
+    }
+
+    /// A cost was admitted without a lease.
+    pub(super) fn admitted(&mut self, now: Timestamp) {
+        self.unsent_since.get_or_insert(now);
+    }
+
+    /// The store gets what is pending, and an ask with it.
+    pub(super) fn ask(
+        &mut self,
+        slot: WindowId,
+        want: u64,
+        standing: &Standing,
+        now: Timestamp,
+    ) -> Ask {
+        self.sent = Some(now);
+        self.unsent_since = None;
+        Ask {
+            want,
+            unit: 1,
+            portion: standing.portion(),
+            demand: tell(&mut self.told, slot, standing.own),
+        }
+    }
+
+    /// The store is asked for a lease in the slot after this one.
+    pub(super) fn ask_next(&mut self, slot: WindowId, want: u64, standing: &Standing) -> Ask {
+        self.asked_next = slot;
+        Ask {
+            want,
+            unit: 1,
+            portion: standing.portion() / 2,
+            demand: tell(&mut self.told_next, slot, standing.own),
+        }
+    }
+
+    /// The store has answered an ask in the present slot, which began `elapsed` ago.
+    pub(super) fn answered(
+        &mut self,
+        told: Told,
+        elapsed: Nanos,
+        is_full: bool,
+        terms: &Terms,
+        now: Timestamp,
+    ) {
+        self.sent = None;
+        if told.wanted && told.grant == 0 {
+            self.ask_after = now.after(terms.interval());
+        }
+        self.heard_of_demand(told.demand, elapsed, terms, now);
+        if is_full {
+            self.full_at = now;
+        }
+    }
+
+    /// The store has told that the fleet's nodes report so much demand in this slot: not
+    /// all may have done so yet.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn heard_of_demand(
+        &mut self,
+        thousandths: u64,
+        elapsed: Nanos,
+        terms: &Terms,
+        now: Timestamp,
+    ) {
+        let reported = thousandths as f64 / 1e3;
+        let part = elapsed.as_secs_f64() / terms.period.as_secs_f64();
+        let remembered = self.before * (1.0 - 2.0 * part).max(0.0);
+        self.fleet = reported.max(remembered);
+        self.fleet_at = now;
+    }
+
+    /// The store has lost what was lent for the next slot.
+    pub(super) fn lost_next(&mut self) {
+        self.next = 0;
+        self.told_next.1 = 0;
+    }
+
+    /// The store has lost what was reported in this slot.
+    pub(super) fn forgotten(&mut self) {
+        self.told.1 = 0;
+        self.sent = None;
+    }
+
+    /// How long the sync waits before it looks at the lease again; `None` if it will
+    /// anyway, or if nothing is lent.
+    pub(super) fn look_again(&mut self, terms: &Terms, now: Timestamp) -> Option<Nanos> {
+        if self.hold == 0 || now < self.look_again {
+            return None;
+        }
+        let wait = terms.interval().times(2);
+        self.look_again = now.after(wait);
+        Some(wait)
+    }
+
+    /// The fleet is at its limit.
+    pub(super) fn full(&mut self, now: Timestamp) {
+        self.full_at = now;
+    }
+
+    /// A window ends; `follows` says that the next one is the present one. Answers what
+    /// was left of the lease in the window that ended.
+    pub(super) fn turn(&mut self, follows: bool, window: WindowId) -> u64 {
+        let left = self.hold;
+        self.hold = if follows { self.next } else { 0 };
+        self.next = 0;
+        self.lent_in = window;
+        self.before = self.fleet;
+        self.told = self.told_next;
+        self.sent = None;
+        self.ask_after = Timestamp::EPOCH;
+        left
+    }
+}
+
+/// Brings what the store knows of the own demand in a slot to `rate`, and answers the
+/// change, in thousandths of cost per second.
+#[allow(clippy::cast_possible_truncation)] // Saturates.
+fn tell(told: &mut (WindowId, i64), slot: WindowId, rate: f64) -> i64 {
+    let rate = (rate * 1e3) as i64;
+    let known = if told.0 == slot { told.1 } else { 0 };
+    *told = (slot, rate);
+    rate - known
+}

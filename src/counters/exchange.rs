@@ -1,0 +1,415 @@
+//! A cell's side of the exchange with the store.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::body::{Body, time_as_cost};
+use super::cell::{Cell, Signal};
+use super::marks::Told as Queued;
+use super::slot::{Slot, Space};
+use super::{Announcement, Answer, Ask, Delta, Fleet, Level};
+use crate::algorithms::BucketState;
+use crate::policy::Pressure;
+use crate::units::{Algorithm, Cost, Limit, Nanos, Timestamp};
+
+/// What a cell has for the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// The slots that it has something to send to, or to ask of.
+    pub slots: SmallVec<[Slot; 3]>,
+    /// When to look at it again, although nothing more may have been asked of it.
+    pub again: Option<Nanos>,
+}
+
+impl Cell {
+    /// How soon the cell wants to be sent; forgets the signals that led here if it
+    /// wants nothing.
+    pub(super) fn examine(&mut self, now: Timestamp, fleet: &Fleet) -> Option<Nanos> {
+        let limit = Arc::clone(&self.limit);
+        self.turn(&limit, now, fleet);
+        let remaining = self.body.remaining(&limit.quota, now);
+        // The sweep has cells sent that are in no hurry.
+        let swept = (self.is_queued() && self.pending() != 0).then_some(Pressure::Far);
+        let pressure = self.wants(remaining, now, fleet).pressure.or(swept);
+        let patience =
+            pressure.and_then(|pressure| pressure.patience(limit.pace, limit.quota.period()));
+        let Some((pressure, patience)) = pressure.zip(patience) else {
+            self.marks.set_told(Queued::Nothing);
+            return None;
+        };
+        // It may become more pressing while it is held back, and must be able to say so.
+        self.marks.set_told(Queued::Queued(pressure));
+        // Costs are sent no later than at the end of their window, so that it is
+        // complete when the next one weighs it.
+        Some(match &self.body {
+            Body::Window { state, .. } => {
+                patience.min(state.id().end(limit.quota.period()).since(now))
+            }
+            Body::Bucket { .. } | Body::Log(_) => patience,
+        })
+    }
+
+    /// The slots that the cell has something to send to, or to ask of.
+    pub(super) fn route(&mut self, now: Timestamp, fleet: &Fleet) -> Route {
+        let limit = Arc::clone(&self.limit);
+        self.turn(&limit, now, fleet);
+        let again = self.return_surplus(now, fleet);
+        let space = Space::of(&limit.quota);
+        let remaining = self.body.remaining(&limit.quota, now);
+        let wants = self.wants(remaining, now, fleet);
+        let asks = wants.lease > 0 || (wants.pressure.is_some() && !self.is_heard(now));
+        let mut slots = SmallVec::new();
+        match &self.body {
+            Body::Window { state, ledger } => {
+                let window = state.id();
+                let current = Slot { space, window };
+                if ledger.current.pending() != 0 || asks {
+                    slots.push(current);
+                }
+                if wants.next > 0 {
+                    slots.push(current.next());
+                }
+                // A sliding window reads the window before, which the other nodes
+                // complete a little after its end.
+                let unsettled = limit.quota.algorithm() == Algorithm::SlidingWindow
+                    && wants.pressure.is_some()
+                    && self.marks.heard() <= settled_at(current, &limit);
+                if ledger.previous.pending() != 0 || unsettled {
+                    slots.push(current.previous());
+                }
+            }
+            Body::Bucket { ledger, .. } => {
+                if ledger.account.pending() != 0 || asks {
+                    let window = space.window(now);
+                    slots.push(Slot { space, window });
+                }
+            }
+            Body::Log(log) => {
+                let current = space.window(now);
+                if asks && !log.accounts.iter().any(|a| a.window == current) {
+                    let window = current;
+                    slots.push(Slot { space, window });
+                }
+                for account in &log.accounts {
+                    let window = account.window;
+                    if account.account.pending() != 0 || (asks && window == current) {
+                        slots.push(Slot { space, window });
+                    }
+                }
+            }
+        }
+        if slots.is_empty() {
+            self.marks.set_told(Queued::Nothing);
+        }
+        Route { slots, again }
+    }
+
+    /// Gives back what of the lease is not needed here, and answers when to look again.
+    fn return_surplus(&mut self, now: Timestamp, fleet: &Fleet) -> Option<Nanos> {
+        let remaining = self.body.remaining(&self.limit.quota, now);
+        let terms = self.terms(fleet);
+        let mut edge = self.edge.take()?;
+        let standing = self.standing(&edge, remaining, &terms, now);
+        let needed = standing.need(&terms);
+        let idle = standing.own * terms.interval().as_secs_f64() < 0.5;
+        let surplus = match edge.hold {
+            hold if idle => hold,
+            hold if hold > needed.saturating_mul(2) => hold - needed,
+            _ => 0,
+        };
+        edge.hold -= surplus;
+        self.body.give_up(Cost::new(surplus), edge.lent_in);
+        let again = edge.look_again(&terms, now);
+        self.edge = Some(edge);
+        again
+    }
+
+    /// Puts what is pending for `slot` into a delta, with what is asked; `None` if the
+    /// cell has left the slot behind.
+    pub(super) fn freeze(&mut self, slot: Slot, now: Timestamp, fleet: &Fleet) -> Option<Delta> {
+        let quota = self.limit.quota;
+        let remaining = self.body.remaining(&quota, now);
+        let wants = self.wants(remaining, now, fleet);
+        let delta = if Space::of(&quota) == slot.space {
+            self.delta(slot, remaining, (wants.lease, wants.next), now, fleet)
+        } else {
+            None
+        };
+        let rest = self.pending() != 0;
+        self.marks.set_told(if rest {
+            Queued::Queued(Pressure::Near)
+        } else {
+            Queued::Nothing
+        });
+        delta
+    }
+
+    fn delta(
+        &mut self,
+        slot: Slot,
+        remaining: u64,
+        (lease, next): (u64, u64),
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> Option<Delta> {
+        let quota = self.limit.quota;
+        let terms = self.terms(fleet);
+        let is_next = self.body.is_next(slot);
+        let mut edge = self.edge.take();
+        // Before what is pending becomes sent: the standing counts it.
+        let ask = edge.as_mut().and_then(|edge| {
+            let standing = self.standing(edge, remaining, &terms, now);
+            let unit = self.body.unit(&quota);
+            let in_units = |ask: Ask| Ask {
+                want: ask.want.saturating_mul(unit),
+                unit,
+                ..ask
+            };
+            if is_next {
+                Some(in_units(edge.ask_next(slot.window, next, &standing)))
+            } else if self.body.is_present(slot, now) {
+                Some(in_units(edge.ask(slot.window, lease, &standing, now)))
+            } else {
+                None
+            }
+        });
+        self.edge = edge;
+        if is_next {
+            // Nothing was used in it; what was lent is noted at its beginning.
+            let upto = self.edge.as_ref().map_or(0, |edge| edge.next);
+            return Some(Delta {
+                cost: 0,
+                upto,
+                room: quota.capacity(),
+                ask,
+            });
+        }
+        let room = self.body.room(&quota, slot, remaining);
+        let (cost, upto) = self.body.freeze(&quota, slot)?;
+        Some(Delta {
+            cost,
+            upto,
+            room,
+            ask,
+        })
+    }
+
+    /// Learns what the fleet has used, as the store answered to a delta for `slot`.
+    /// Answers when the sync should look at the cell again, asked or not.
+    pub(super) fn absorb(
+        &mut self,
+        slot: Slot,
+        answer: Answer,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> Option<Nanos> {
+        self.learn(slot, answer, now, fleet);
+        let terms = self.terms(fleet);
+        if self.pending() != 0 && !self.is_queued() && self.edge.is_none() {
+            // A lease came for which there is no use any more.
+            self.marks.set_told(Queued::Queued(Pressure::Near));
+            return Some(terms.interval());
+        }
+        let edge = self.edge.as_mut()?;
+        edge.look_again(&terms, now)
+    }
+
+    fn learn(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
+        let limit = Arc::clone(&self.limit);
+        if Space::of(&limit.quota) != slot.space {
+            return;
+        }
+        self.turn(&limit, now, fleet);
+        let granted = answer.told.map_or(0, |told| told.grant);
+        let granted = Cost::new(granted / self.body.unit(&limit.quota));
+        if self.body.is_next(slot) {
+            if let Some(edge) = &mut self.edge {
+                edge.next = edge.next.saturating_add(granted.get());
+            }
+            return;
+        }
+        let present = self.body.is_present(slot, now);
+        self.lend(slot, granted, present);
+        let hold = self.edge.as_ref().map_or(0, |edge| edge.hold);
+        let at_the_edge = self.edge.is_some();
+        match &mut self.body {
+            Body::Window { state, ledger } => {
+                let (account, lent) = match slot.window == state.id() {
+                    true => (ledger.current, hold),
+                    false => (ledger.previous, 0),
+                };
+                let upto = answer.upto.saturating_add(granted.get());
+                let used = account.view(answer.total, upto).saturating_sub(lent);
+                if at_the_edge {
+                    // Leases that others gave back are free again.
+                    state.set(slot.window, used);
+                } else {
+                    state.raise(slot.window, used);
+                }
+            }
+            Body::Bucket { state, ledger } => {
+                let upto = answer.upto.saturating_add(granted.get());
+                let unsent = Cost::new(ledger.account.view(0, upto));
+                let debt = Nanos::new(answer.total);
+                if at_the_edge {
+                    let lent = Cost::new(hold);
+                    state.set(&limit.quota, debt, answer.at, unsent, lent, now);
+                } else {
+                    state.raise(&limit.quota, debt, answer.at, unsent, now);
+                }
+            }
+            Body::Log(log) => {
+                let upto = answer.upto.saturating_add(granted.get());
+                log.learn(&limit.quota, slot, answer.total.saturating_sub(upto), now);
+            }
+        }
+        if present {
+            self.marks.set_heard(answer.at);
+            self.hear(slot, answer, now, fleet);
+        }
+    }
+
+    /// Notes what the store has lent for `slot`.
+    fn lend(&mut self, slot: Slot, granted: Cost, present: bool) {
+        let hold = &mut self.edge.as_mut().map(|edge| &mut edge.hold);
+        match &mut self.body {
+            Body::Bucket { ledger, .. } => ledger.account.lend(granted),
+            body => {
+                if let Some(account) = body.account(slot.window) {
+                    account.lend(granted);
+                }
+            }
+        }
+        match hold {
+            Some(hold) if present => **hold = hold.saturating_add(granted.get()),
+            // Nobody is left to spend it.
+            _ => self.body.give_up(granted, slot.window),
+        }
+    }
+
+    /// Takes in what the store says of the fleet's demand.
+    fn hear(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
+        let terms = self.terms(fleet);
+        let remaining = self.body.remaining(&self.limit.quota, now);
+        let elapsed = now.since(slot.window.start(slot.space.length()));
+        let (Some(edge), Some(told)) = (&mut self.edge, answer.told) else {
+            self.come_to_the_edge(remaining, now, fleet);
+            return;
+        };
+        let is_full = remaining <= edge.hold;
+        edge.answered(told, elapsed, is_full, &terms, now);
+    }
+
+    /// The fleet has used half of the limit, or all of it.
+    pub(super) fn announce(
+        &mut self,
+        announced: Announcement,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> Signal {
+        let limit = Arc::clone(&self.limit);
+        self.turn(&limit, now, fleet);
+        let slot = announced.slot;
+        if Space::of(&limit.quota) != slot.space || !self.body.is_present(slot, now) {
+            return Signal::Quiet;
+        }
+        if self.edge.is_none() {
+            self.make_edge(now, fleet);
+        }
+        let terms = self.terms(fleet);
+        let elapsed = now.since(slot.window.start(slot.space.length()));
+        if let Some(edge) = &mut self.edge {
+            edge.heard_of_demand(announced.demand, elapsed, &terms, now);
+            if announced.level == Level::Full {
+                edge.full(now);
+            }
+            let hold = edge.hold;
+            let unsent = self.body.pending();
+            match &mut self.body {
+                Body::Window { state, .. } => {
+                    let used = announced.total.saturating_sub(hold);
+                    state.raise(slot.window, used);
+                }
+                Body::Bucket { state, .. } => {
+                    let debt = Nanos::new(announced.total)
+                        .minus(BucketState::cost_as_time(&limit.quota, Cost::new(hold)));
+                    let none = Cost::ZERO;
+                    state.raise(&limit.quota, debt, announced.at, none, now);
+                }
+                // The parts of the log are told one by one.
+                Body::Log(_) => {}
+            }
+            if unsent == 0 {
+                return Signal::Quiet;
+            }
+        }
+        let remaining = self.body.remaining(&limit.quota, now);
+        self.signal(remaining, now, fleet)
+    }
+
+    /// Makes pending again what this node has contributed to `slot`, whose hash was
+    /// lost. Answers whether there is anything to send.
+    pub(super) fn rewind(&mut self, slot: Slot, now: Timestamp, fleet: &Fleet) -> bool {
+        let limit = Arc::clone(&self.limit);
+        if Space::of(&limit.quota) != slot.space {
+            return false;
+        }
+        self.turn(&limit, now, fleet);
+        if self.body.is_next(slot) {
+            // What was lent there is not there any more.
+            if let Some(edge) = &mut self.edge {
+                edge.lost_next();
+            }
+            return false;
+        }
+        match &mut self.body {
+            Body::Bucket { ledger, .. } => {
+                // A loss just before the slice turned is noticed just after.
+                let current = slot.space.window(now);
+                if slot.window != current && slot.window.next() != current {
+                    return false;
+                }
+                let lent = self.edge.as_ref().map_or(0, |edge| edge.hold);
+                let tokens = time_as_cost(&limit.quota, ledger.own_debt);
+                let pending = u64::try_from(ledger.account.pending()).unwrap_or(0);
+                ledger
+                    .account
+                    .rewind(tokens.saturating_add(lent).max(pending));
+            }
+            body => {
+                let Some(account) = body.account(slot.window) else {
+                    return false;
+                };
+                account.rewind(account.own());
+            }
+        }
+        if let Some(edge) = &mut self.edge {
+            edge.forgotten();
+        }
+        let pending = self.pending() != 0;
+        if pending {
+            self.marks
+                .set_told(self.marks.told().max(Queued::Queued(Pressure::Near)));
+        }
+        pending
+    }
+
+    /// Takes note that `delta` for `slot`, pending again after a rewind, did arrive.
+    pub(super) fn credit(&mut self, slot: Slot, delta: Delta) {
+        match &mut self.body {
+            Body::Bucket { .. } => {}
+            body => {
+                if let Some(account) = body.account(slot.window) {
+                    account.credit(delta.cost);
+                }
+            }
+        }
+    }
+}
+
+/// When the other nodes' last costs of the window before `current` have arrived.
+fn settled_at(current: Slot, limit: &Limit) -> Timestamp {
+    let wait = limit.pace.interval.times(2).plus(limit.pace.min_interval);
+    current.window.start(current.space.length()).after(wait)
+}

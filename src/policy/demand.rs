@@ -1,0 +1,134 @@
+use crate::units::{Cost, Nanos, Timestamp};
+
+/// Estimates how much is asked for on this node, refused checks included, in cost per
+/// second.
+///
+/// Two exponentially weighted averages, corrected for their youth: a slow one, and a fast
+/// one that takes over where it differs by more than chance explains.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Demand {
+    slow: f32,
+    fast: f32,
+    since: Timestamp,
+    last: Timestamp,
+}
+
+/// What the fast average remembers, in seconds.
+const FAST: f64 = 0.03;
+/// The youngest that an estimate counts as, in seconds: one arrival is no rate.
+const YOUNGEST: f64 = 0.01;
+/// The fast average takes over where it is so many times the slow one,
+const MUCH_MORE: f64 = 2.0;
+/// and so many arrivals more than it would expect.
+const MANY: f64 = 4.0;
+
+impl Demand {
+    /// An estimate that begins at `now` with what is already known: `rate` per second
+    /// over the time `since`.
+    #[allow(clippy::cast_possible_truncation)] // Estimates need no more digits.
+    pub fn known(rate: f64, since: Timestamp, now: Timestamp, memory: Nanos) -> Demand {
+        let age = now.since(since).as_secs_f64();
+        Demand {
+            slow: (rate * maturity(age, memory.as_secs_f64())) as f32,
+            fast: (rate * maturity(age, FAST)) as f32,
+            since,
+            last: now,
+        }
+    }
+
+    /// `cost` was asked for at `now`. `memory` is how long the slow average remembers.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+    pub fn arrive(&mut self, cost: Cost, memory: Nanos, now: Timestamp) {
+        if self.last == Timestamp::EPOCH {
+            (self.since, self.last) = (now, now);
+        }
+        let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());
+        let cost = cost.get() as f64;
+        self.slow = (f64::from(self.slow) * (-idle / memory).exp() + cost / memory) as f32;
+        self.fast = (f64::from(self.fast) * (-idle / FAST).exp() + cost / FAST) as f32;
+        self.last = self.last.max(now);
+    }
+
+    /// The demand at `now` that is beyond doubt, per second: what was asked for, over all
+    /// the time that is remembered, however young the estimate is.
+    pub fn certain(&self, memory: Nanos, now: Timestamp) -> f64 {
+        let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());
+        f64::from(self.slow) * (-idle / memory).exp()
+    }
+
+    /// The demand at `now`, per second.
+    pub fn rate(&self, memory: Nanos, now: Timestamp) -> f64 {
+        let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());
+        let age = now.since(self.since).as_secs_f64().max(YOUNGEST);
+        let slow = f64::from(self.slow) * (-idle / memory).exp() / maturity(age, memory);
+        let fast = f64::from(self.fast) * (-idle / FAST).exp() / maturity(age, FAST);
+        if fast > MUCH_MORE * slow + MANY / FAST {
+            fast
+        } else {
+            slow
+        }
+    }
+}
+
+/// The part of its final value that an average with this `memory` has reached at `age`.
+fn maturity(age: f64, memory: f64) -> f64 {
+    -(-age.max(1e-6) / memory).exp_m1()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMORY: Nanos = Nanos::from_millis(250);
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_nanos(1_000_000_000_000 + micros * 1_000)
+    }
+
+    /// Arrivals of 1 from `from` to `to`, `every` microseconds.
+    fn steady(demand: &mut Demand, from: u64, to: u64, every: usize) {
+        for micros in (from..to).step_by(every) {
+            demand.arrive(Cost::ONE, MEMORY, at(micros));
+        }
+    }
+
+    #[test]
+    fn a_steady_demand_is_known_after_a_few_arrivals() {
+        let mut demand = Demand::default();
+        steady(&mut demand, 0, 20_000, 1_000);
+        let rate = demand.rate(MEMORY, at(20_000));
+        assert!((900.0..=1_150.0).contains(&rate), "{rate}");
+        steady(&mut demand, 20_000, 1_000_000, 1_000);
+        let rate = demand.rate(MEMORY, at(1_000_000));
+        assert!((980.0..=1_020.0).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_step_is_noticed_long_before_the_slow_average_has_learnt_it() {
+        let mut demand = Demand::default();
+        steady(&mut demand, 0, 1_000_000, 10_000);
+        steady(&mut demand, 1_000_000, 1_030_000, 1_000);
+        let rate = demand.rate(MEMORY, at(1_030_000));
+        assert!((600.0..=1_100.0).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn demand_that_ends_fades() {
+        let mut demand = Demand::default();
+        steady(&mut demand, 0, 1_000_000, 1_000);
+        assert!(demand.rate(MEMORY, at(3_000_000)) < 1.0);
+    }
+
+    #[test]
+    fn what_is_known_already_is_where_the_estimate_begins() {
+        let now = at(2_000_000);
+        let demand = Demand::known(500.0, at(1_000_000), now, MEMORY);
+        let rate = demand.rate(MEMORY, now);
+        assert!((495.0..=505.0).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn nothing_asked_is_no_demand() {
+        assert!(Demand::default().rate(MEMORY, at(0)).abs() < f64::EPSILON);
+    }
+}

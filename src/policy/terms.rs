@@ -1,0 +1,251 @@
+use super::{Pressure, near_interval};
+use crate::units::{Cost, Nanos, Pace};
+
+/// How a limit gets its room back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supply {
+    /// All at once, at the end of its window.
+    AtTheTurn,
+    /// Bit by bit.
+    Continuous,
+}
+
+/// What the policy knows of a limit, and of the fleet that counts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// When costs are sent.
+    pub pace: Pace,
+    /// The limit's window, or the time in which it supplies its amount.
+    pub period: Nanos,
+    /// What the limit supplies in a period.
+    pub amount: u64,
+    /// The most it admits at once.
+    pub capacity: u64,
+    /// How it gets its room back.
+    pub supply: Supply,
+    /// Live nodes, this one among them.
+    pub nodes: u32,
+    /// How long an exchange with the store takes.
+    pub trip: Nanos,
+}
+
+/// What a node knows of a cell near its limit at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// What counts against the limit, as this node believes: what the store told, the
+    /// leases of other nodes with it, and what was admitted here; without the own lease.
+    pub used: u64,
+    /// What is left of the own lease.
+    pub hold: u64,
+    /// Admitted here without a lease and not yet sent.
+    pub unsent: u64,
+    /// How long ago the store told of the cell; since the window's beginning if it has
+    /// not told of this window.
+    pub age: Nanos,
+    /// Whether the store has told of the present window, and of late.
+    pub heard: bool,
+    /// How long until the limit has its room back at once, or a period.
+    pub left: Nanos,
+    /// The demand here, and of the whole fleet, in cost per second.
+    pub own: f64,
+    /// See `own`.
+    pub fleet: f64,
+    /// The fleet's demand that is beyond doubt: what the store told, and no more here than
+    /// a burst of a few checks cannot feign.
+    pub certain: f64,
+    /// Whether the fleet has reached the limit of late.
+    pub saturated: bool,
+    /// Whether what was sent last has not been answered for so long that the store's
+    /// silence means nothing.
+    pub overdue: bool,
+}
+
+/// What demand may use up of the limit before the push comes: a fiftieth.
+const EXPOSED: f64 = 0.02;
+/// A cell that will not use more than this part of its limit is far from it.
+const FAR: f64 = 0.7;
+/// Leases cover the demand expected plus so many standard deviations.
+const DEVIATIONS: f64 = 2.0;
+/// A node sends when it has admitted this part of its share of what is left.
+const PATIENT_PART: f64 = 0.5;
+const UNHEARD_PART: f64 = 0.125;
+
+#[allow(clippy::cast_precision_loss)]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// What covers a demand that is `expected` on average.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates; never negative.
+fn covering(expected: f64, deviations: f64) -> u64 {
+    (expected + deviations * expected.sqrt() + 1.0).ceil() as u64
+}
+
+impl Terms {
+    /// How long the news of an admission takes to everybody: gathering, the exchange, and
+    /// the push.
+    fn reach(&self) -> f64 {
+        let trip = self.trip.as_secs_f64();
+        1.1 * trip + self.pace.min_interval.as_secs_f64().max(trip)
+    }
+
+    /// How long the news takes to everybody.
+    pub fn reaction(&self) -> Nanos {
+        self.trip.plus(self.trip.max(self.pace.min_interval))
+    }
+
+    /// The longest that a cost of a cell that matters stays unsent.
+    pub fn interval(&self) -> Nanos {
+        near_interval(self.pace, self.period)
+    }
+
+    /// How long the estimate of a cell's demand remembers.
+    pub fn memory(&self) -> Nanos {
+        let quarter = self.period.divided_by(4);
+        self.pace
+            .interval
+            .times(2)
+            .max(quarter)
+            .min(Nanos::from_secs(2))
+            .max(Nanos::from_millis(20))
+    }
+
+    /// The unsent cost that nobody misses: a fiftieth of the limit, over all nodes.
+    pub fn negligible(&self) -> u64 {
+        self.capacity / 50 / u64::from(self.nodes.max(1))
+    }
+
+    /// How soon a cell must be sent that is far from its limit, and of whose demand
+    /// nothing is known. Half of what is `remaining`, spread over the nodes, may be
+    /// unsent; an eighth if the store has never told of it.
+    pub fn calm(&self, remaining: u64, unsent: u64, heard: bool) -> Pressure {
+        let part = if heard { 2 } else { 8 };
+        let share = remaining / (part * u64::from(self.nodes.max(1)));
+        if unsent >= share.max(1) {
+            Pressure::Urgent
+        } else if unsent <= self.negligible() {
+            Pressure::Silent
+        } else {
+            Pressure::Far
+        }
+    }
+
+    /// Whether a cell with so much `remaining` needs no estimate of its demand.
+    pub const fn is_calm(&self, remaining: u64) -> bool {
+        remaining / 3 >= self.capacity / 4
+    }
+}
+
+impl Standing {
+    /// Whether the limit will not be reached, if demand stays as it is.
+    pub fn is_far(&self, terms: &Terms) -> bool {
+        let enough = FAR * float(terms.capacity);
+        let used = float(self.used.saturating_add(self.hold));
+        let expected = match terms.supply {
+            Supply::AtTheTurn => used + self.fleet * self.left.as_secs_f64() < enough,
+            Supply::Continuous => {
+                self.fleet * terms.period.as_secs_f64() < FAR * float(terms.amount)
+            }
+        };
+        !self.saturated && used < enough && expected
+    }
+
+    /// Whether a fleet with this `demand` would use up too much of the limit before a push
+    /// arrives.
+    fn is_fast(&self, demand: f64, terms: &Terms) -> bool {
+        self.saturated || demand * terms.reach() > EXPOSED * float(terms.capacity)
+    }
+
+    /// What is left for all, as far as this node knows.
+    fn room(&self, terms: &Terms) -> f64 {
+        float(terms.capacity) - float(self.used) - float(self.hold)
+    }
+
+    /// What the others have used since the store told of them, by their `demand`.
+    fn unheard(&self, demand: f64) -> f64 {
+        (demand - self.own).max(0.0) * self.age.as_secs_f64()
+    }
+
+    /// Whether `cost` may be admitted without a lease, if the view admits it.
+    pub fn admits(&self, cost: Cost, terms: &Terms) -> bool {
+        if self.is_far(terms) {
+            return true;
+        }
+        let slow = !self.is_fast(self.certain, terms) && !self.overdue;
+        let (age, reach) = (self.age.as_secs_f64(), terms.reach());
+        let cost = float(cost.get());
+        let room = self.room(terms) - cost;
+        let there_is_room = room - self.certain * (age + reach) >= 0.0;
+        let use_to_come = self.certain * self.left.as_secs_f64();
+        let lasts = room - self.unheard(self.certain) - use_to_come >= 0.0;
+        slow || there_is_room || (lasts && !self.overdue && terms.supply == Supply::AtTheTurn)
+    }
+
+    /// The lease that this node should hold, for the time until it is refilled.
+    pub fn need(&self, terms: &Terms) -> u64 {
+        let reach = terms.reach();
+        let left = match terms.supply {
+            Supply::AtTheTurn => self.left.as_secs_f64().max(reach),
+            Supply::Continuous => f64::MAX,
+        };
+        let horizon = (terms.interval().as_secs_f64() + reach).min(left);
+        covering(self.own * horizon, DEVIATIONS)
+    }
+
+    /// The lease that this node should have when the next window begins; zero while that
+    /// is far away, or where the limit is unlikely to be reached in it.
+    pub fn need_of_the_next_window(&self, terms: &Terms) -> u64 {
+        let (interval, reach) = (terms.interval().as_secs_f64(), terms.reach());
+        let soon = self.left.as_secs_f64() <= interval + 2.0 * reach;
+        let period = terms.period.as_secs_f64();
+        let reached = self.fleet * period >= FAR * float(terms.capacity);
+        if soon && reached && self.fleet * reach > EXPOSED * float(terms.capacity) {
+            covering(self.own * (interval + reach), DEVIATIONS)
+        } else {
+            0
+        }
+    }
+
+    /// Whether this node should admit from a lease.
+    pub fn leases(&self, terms: &Terms) -> bool {
+        !self.is_far(terms) && self.is_fast(self.fleet, terms)
+    }
+
+    /// Whether the lease will be empty before it could be refilled.
+    pub fn is_low(&self, terms: &Terms) -> bool {
+        let meanwhile = self.own * terms.reach();
+        float(self.hold) <= meanwhile + meanwhile.sqrt()
+    }
+
+    /// This node's part of the fleet's demand, in millionths.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub fn portion(&self) -> u32 {
+        let part = self.own / self.fleet.max(self.own).max(1e-9);
+        (part.clamp(0.0, 0.95) * 1e6) as u32
+    }
+
+    /// How soon the cell must be sent, leases apart.
+    pub fn pressure(&self, terms: &Terms) -> Pressure {
+        let far = self.is_far(terms);
+        let part = if self.heard {
+            PATIENT_PART
+        } else {
+            UNHEARD_PART
+        };
+        let share = self.own / self.fleet.max(self.own).max(1e-9);
+        let left = (self.room(terms) - self.unheard(self.fleet)).max(0.0);
+        let lot = (share * left * part).max(1.0);
+        if !self.leases(terms) && float(self.unsent) >= lot {
+            Pressure::Urgent
+        } else if far && self.unsent <= terms.negligible() {
+            Pressure::Silent
+        } else if far {
+            Pressure::Far
+        } else {
+            Pressure::Near
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
