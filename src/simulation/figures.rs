@@ -31,7 +31,7 @@ pub struct Figures {
     /// Cells in those batches.
     pub deltas: u64,
     /// Announcements that nodes heard, each node's for itself.
-    pub announcements: u64,
+    pub pushes: u64,
     /// Hellos that the nodes sent.
     pub hellos: u64,
     /// Bytes that the nodes sent to the store, about.

@@ -304,7 +304,7 @@ impl World {
                 }
                 let life = place.life;
                 for at in network.arrivals(self.now, &mut place.last_heard, &mut self.dice) {
-                    self.tally.announcements += 1;
+                    self.tally.pushes += 1;
                     self.tally.bytes_received += sizes::ANNOUNCEMENT;
                     let hears = Happening::Hears {
                         node,
