@@ -4,7 +4,7 @@
 use crate::sync::batch::{Batch, BatchReply};
 
 /// The command of a batch without its cells: the script's name, key, lane and tokens.
-const BATCH: u64 = 160;
+const BATCH: u64 = 215;
 /// A cell's field, 16 bytes and their frame, its delta and its room.
 const CELL: u64 = 28;
 /// What is asked for a cell, and what is told of it.

@@ -92,7 +92,7 @@ impl<'a> Turn<'a> {
             self.answer(delta, count.total, count.demand);
             return false;
         }
-        count.total = (count.total + signed(delta.cost)).min(MAX_COUNT).max(0.0);
+        count.total = (count.total + signed(delta.cost)).clamp(0.0, MAX_COUNT);
         if let Some(ask) = delta.ask {
             count.demand = (count.demand + signed(ask.demand)).max(0.0);
             count.total += self.grant(ask, float(delta.room) - count.total);

@@ -238,7 +238,7 @@ impl World {
             sent,
         };
         let at = self.now.after(pacing::EXCHANGE_TIMEOUT.into());
-        self.agenda.enter(at, given_up);
+        self.agenda.enter_last(at, given_up);
     }
 
     fn is_stalled(&self) -> bool {
