@@ -196,8 +196,6 @@ fn whatever_happens_what_was_lent_and_not_spent_goes_back() {
             world.run_until(world.now().after(Nanos::from_secs(1)));
             traffic_for(&mut world, &mut dice, 3, 10, Nanos::from_millis(2_500));
             settle(&mut world);
-            // What was granted in answer to the last batch goes with the next sweep.
-            world.run_until(world.now().after(Nanos::from_secs(12)));
             let place = format!("{}, {}", algorithm.name(), world.place());
             assert_eq!(
                 counted(&world, &world.limits()[0], 10),
