@@ -48,8 +48,8 @@ const BOUNDS: [Bound; 5] = [
     bound(Algorithm::FixedWindow, 0.015, 0.05, 0.25, 0.97),
     bound(Algorithm::SlidingWindow, 0.06, 0.15, 0.25, 0.85),
     bound(Algorithm::SlidingLog, 0.60, 0.80, 0.45, 0.70),
-    bound(Algorithm::TokenBucket, 0.005, 0.02, 0.10, 0.95),
-    bound(Algorithm::LeakyBucket, 0.005, 0.02, 0.10, 0.95),
+    bound(Algorithm::TokenBucket, 0.03, 0.08, 0.15, 0.90),
+    bound(Algorithm::LeakyBucket, 0.03, 0.08, 0.15, 0.90),
 ];
 
 fn run(scenario: &Scenario) -> Figures {
