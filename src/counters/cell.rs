@@ -492,9 +492,10 @@ impl Cell {
             }
         };
         let mut edge = Edge::new(demand);
-        if let Body::Log(_) = &self.body {
-            edge.lent_in = super::Space::of(&self.limit.quota).window(now);
-        }
+        edge.lent_in = match &self.body {
+            Body::Window { state, .. } => state.id(),
+            _ => super::Space::of(&self.limit.quota).window(now),
+        };
         self.edge = Some(Box::new(edge));
     }
 }

@@ -220,10 +220,11 @@ impl Edge {
     /// How long the sync waits before it looks at the lease again; `None` if it will
     /// anyway, or if nothing is lent.
     pub(super) fn look_again(&mut self, terms: &Terms, now: Timestamp) -> Option<Nanos> {
-        if self.hold == 0 || now < self.look_again {
+        let wait = terms.interval().times(2);
+        // The sync waits on another clock: the fleet's may have stepped back meanwhile.
+        if self.hold == 0 || self.look_again.since(now) > wait.divided_by(2) {
             return None;
         }
-        let wait = terms.interval().times(2);
         self.look_again = now.after(wait);
         Some(wait)
     }

@@ -30,10 +30,12 @@ pub struct Figures {
     pub batches: u64,
     /// Cells in those batches.
     pub deltas: u64,
-    /// Announcements that the store sent, each to one node.
+    /// Announcements that nodes heard, each node's for itself.
     pub pushes: u64,
     /// Hellos that the nodes sent.
     pub hellos: u64,
+    /// How much of the time the store was busy: 1 is all that it can do.
+    pub store_busy: f64,
     /// Bytes that the nodes sent to the store, about.
     pub bytes_sent: u64,
     /// Bytes that the store answered, about.

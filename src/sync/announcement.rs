@@ -6,7 +6,7 @@ use crate::counters::{Announcement, Level, Slot, Space};
 use crate::units::{Key, Nanos, Timestamp, WindowId};
 
 /// The channel of a fleet's announcements.
-pub(super) fn channel(fleet: &str) -> String {
+pub fn channel(fleet: &str) -> String {
     format!("{fleet}:full")
 }
 
@@ -20,7 +20,7 @@ pub(super) fn slot_name(slot: Slot) -> String {
 }
 
 /// Reads an announcement; `None` if it makes no sense.
-pub(super) fn read(payload: &[u8]) -> Option<Announcement> {
+pub fn read(payload: &[u8]) -> Option<Announcement> {
     let mut rest = payload;
     let key = Key::from_bytes(text(&mut rest)?.try_into().ok()?);
     let level = match number(&mut rest)? {

@@ -13,6 +13,7 @@ use redis::{Client, Cmd, Value};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
+use super::Now;
 use super::announcement;
 use super::batch::{Batch, Boot, Hello};
 use super::config::SyncConfig;
@@ -26,7 +27,6 @@ use super::pacing::{
     Backoff, EXCHANGE_TIMEOUT, EXCHANGES_PER_SECOND, pause_before_reconnecting, poll,
 };
 use super::wire::{Wire, failure};
-use super::Now;
 use crate::clock::Clock;
 use crate::counters::{Counters, StoreHealth};
 

@@ -1,6 +1,8 @@
 //! How far from its limit a fleet is.
 
-use tidegate::simulation::{Fault, Figures, Memory, Network, Scenario, Shape, Skew, Trouble};
+use tidegate::simulation::{
+    Fault, Figures, Memory, Network, Scenario, Service, Shape, Skew, Trouble,
+};
 use tidegate::units::{Algorithm, Consistency, Nanos, StoreLoss};
 
 use crate::kit::each_seed;
@@ -19,14 +21,35 @@ const SHAPES: [(&str, Shape); 4] = [
     ("bursting", Shape::Bursting(10)),
 ];
 
-/// What an `approximate` limit of 1,000 a second with four nodes may be over, at ten
-/// times its demand at the most: the mean of all windows, and the worst.
-const BOUNDS: [(Algorithm, f64, f64); 5] = [
-    (Algorithm::FixedWindow, 0.35, 0.40),
-    (Algorithm::SlidingWindow, 0.10, 0.40),
-    (Algorithm::SlidingLog, 0.65, 0.90),
-    (Algorithm::TokenBucket, 0.05, 0.10),
-    (Algorithm::LeakyBucket, 0.05, 0.10),
+/// How far an `approximate` limit of 1,000 a second on four nodes may be off at twice and
+/// ten times its demand, as parts of the limit.
+struct Bound {
+    algorithm: Algorithm,
+    /// The mean of all windows but the first, and the worst.
+    mean: f64,
+    worst: f64,
+    /// The first window.
+    cold: f64,
+    /// What is used at least.
+    used: f64,
+}
+
+const fn bound(algorithm: Algorithm, mean: f64, worst: f64, cold: f64, used: f64) -> Bound {
+    Bound {
+        algorithm,
+        mean,
+        worst,
+        cold,
+        used,
+    }
+}
+
+const BOUNDS: [Bound; 5] = [
+    bound(Algorithm::FixedWindow, 0.015, 0.05, 0.25, 0.97),
+    bound(Algorithm::SlidingWindow, 0.06, 0.15, 0.25, 0.85),
+    bound(Algorithm::SlidingLog, 0.60, 0.80, 0.45, 0.70),
+    bound(Algorithm::TokenBucket, 0.03, 0.08, 0.15, 0.90),
+    bound(Algorithm::LeakyBucket, 0.03, 0.08, 0.15, 0.90),
 ];
 
 fn run(scenario: &Scenario) -> Figures {
@@ -54,33 +77,51 @@ fn a_scenario_gives_the_same_figures_every_time_and_a_seed_gives_others() {
 
 #[test]
 fn approximate_stays_within_its_bound() {
-    for (algorithm, mean, worst) in BOUNDS {
+    for bound in BOUNDS {
         for (name, shape) in SHAPES {
             for times in [2.0, 10.0] {
                 let scenario = Scenario {
-                    algorithm,
+                    algorithm: bound.algorithm,
                     shape,
                     rate: 1_000.0 * times,
                     windows: 6,
                     ..Scenario::default()
                 };
                 let figures = run(&scenario);
-                let (over, used) = (figures.over, figures.used);
-                let place = format!("{}, {name}, {times} times the limit", algorithm.name());
-                assert!(
-                    over.mean <= mean && over.worst <= worst,
-                    "{place}: {over:?}"
-                );
-                assert!(figures.cold.worst <= 0.5, "{place}: {:?}", figures.cold);
-                assert_eq!(over.windows, 6, "{place}");
-                assert!(used > 0.99, "{place}: {used} used");
+                let algorithm = bound.algorithm.name();
+                let place = format!("{algorithm}, {name}, {times} times the limit: {figures:?}");
+                assert_eq!(figures.over.windows, 6, "{place}");
+                assert!(figures.over.mean <= bound.mean, "{place}");
+                assert!(figures.over.worst <= bound.worst, "{place}");
+                assert!(figures.cold.worst <= bound.cold, "{place}");
+                assert!(figures.used >= bound.used, "{place}");
             }
         }
     }
 }
 
 #[test]
-fn below_the_limit_nothing_is_refused() {
+fn a_fleet_in_step_costs_the_store_less_than_a_plain_interval() {
+    for (name, shape) in SHAPES {
+        for times in [0.9, 2.0, 10.0] {
+            let scenario = Scenario {
+                nodes: 10,
+                shape,
+                rate: 1_000.0 * times,
+                windows: 10,
+                ..Scenario::default()
+            };
+            let figures = run(&scenario);
+            // Ten nodes, each every 100 ms; a hello each second comes on top.
+            let plain = 2.0 * 100.0;
+            let commands = figures.commands_per_second();
+            assert!(commands <= plain, "{name}, {times} times: {commands}");
+        }
+    }
+}
+
+#[test]
+fn below_the_limit_next_to_nothing_is_refused() {
     for algorithm in Algorithm::ALL {
         for (name, shape) in SHAPES {
             each_seed(2, |seed| {
@@ -94,8 +135,15 @@ fn below_the_limit_nothing_is_refused() {
                     ..Scenario::default()
                 };
                 let figures = run(&scenario);
-                let refused = (figures.refused, figures.unavailable);
-                assert_eq!(refused, (0, 0), "{} {name} seed {seed}", algorithm.name());
+                let place = format!("{}, {name}, seed {seed}: {figures:?}", algorithm.name());
+                assert_eq!(figures.unavailable, 0, "{place}");
+                // What is lent in vain to one node, the others miss.
+                let most = match algorithm {
+                    Algorithm::FixedWindow => 0.0,
+                    Algorithm::SlidingLog => 0.10,
+                    _ => 0.02,
+                };
+                assert!(figures.wrongly_refused_part() <= most, "{place}");
             });
         }
     }
@@ -108,6 +156,10 @@ fn one_node_alone_is_exact() {
             nodes: 1,
             algorithm,
             consistency: Consistency::Local,
+            service: Service {
+                command: Nanos::ZERO,
+                cell: Nanos::ZERO,
+            },
             windows: 6,
             ..Scenario::default()
         };
@@ -205,4 +257,28 @@ fn without_its_store_a_limit_does_as_it_says() {
     assert!((2.9..3.1).contains(&open.over.worst), "{open:?}");
     let local = with(StoreLoss::Local, 8_000.0);
     assert!((2.9..=3.0).contains(&local.over.worst), "{local:?}");
+}
+
+#[test]
+fn a_store_with_more_to_do_than_it_can_answers_late_and_is_told_so() {
+    let slow = Scenario {
+        nodes: 10,
+        keys: 1_000,
+        rate: 5_000.0,
+        limit: 20,
+        service: Service {
+            command: Nanos::from_millis(1),
+            cell: Nanos::from_millis(1),
+        },
+        windows: 3,
+        ..Scenario::default()
+    };
+    let quick = Scenario {
+        service: Service::default(),
+        ..slow.clone()
+    };
+    let (slow, quick) = (run(&slow), run(&quick));
+    assert!(quick.store_busy < 0.5, "{quick:?}");
+    assert!(slow.store_busy > 0.95, "{slow:?}");
+    assert!(slow.stale_mean > quick.stale_mean, "{slow:?}, {quick:?}");
 }

@@ -51,9 +51,15 @@ pub(super) enum Happening {
         reply: Reply,
         sent: Timestamp,
     },
-    /// What the store announces reaches a node.
-    Announces {
-        way: Way,
+    /// A node tries to hear what the store announces.
+    Listens {
+        node: usize,
+        life: u64,
+    },
+    /// It hears something.
+    Hears {
+        node: usize,
+        life: u64,
         announced: Announcement,
     },
     /// The fault of this number begins.
@@ -133,14 +139,14 @@ impl World {
                     });
                 }
             }
-            Happening::Announces { way, announced } => {
-                let parted = self.places[way.node].parted > 0;
-                if self.lives(way.node, way.life) && !parted {
-                    self.with_node(way.node, |node, wants| {
-                        if node.connection().is_some() {
-                            node.announced(announced, wants);
-                        }
-                    });
+            Happening::Listens { node, life } => self.listen(node, life),
+            Happening::Hears {
+                node,
+                life,
+                announced,
+            } => {
+                if self.lives(node, life) && self.places[node].parted == 0 {
+                    self.with_node(node, |node, wants| node.announced(announced, wants));
                 }
             }
             Happening::Begins { fault } => self.begin(fault),
@@ -232,7 +238,7 @@ impl World {
             sent,
         };
         let at = self.now.after(pacing::EXCHANGE_TIMEOUT.into());
-        self.agenda.enter(at, given_up);
+        self.agenda.enter_last(at, given_up);
     }
 
     fn is_stalled(&self) -> bool {
@@ -254,55 +260,45 @@ impl World {
         else {
             return;
         };
-        let is_up = self.stopped == 0 && store_life == self.store_life;
+        if self.stopped > 0 || store_life != self.store_life {
+            let refused = Reply::Failed(Failure::Disconnected);
+            return self.reply(way, call, refused, sent, self.now);
+        }
+        let (began, mut work) = (self.store_free.max(self.now), self.scenario.service.command);
         let reply = match message {
-            _ if !is_up => Reply::Failed(Failure::Disconnected),
             Message::Batch(batch) => {
+                let cells = self.scenario.service.cell;
+                work = work.plus(cells.times(batch.cells.len() as u64));
                 let mut announced = Vec::new();
-                let reply = self.store.batch(&batch, self.now, &mut announced);
-                for announced in announced {
-                    self.publish(announced);
-                }
+                let reply = self.store.batch(&batch, began, &mut announced);
                 self.tally.bytes_received += sizes::batch_reply(&reply);
+                self.announce(&announced);
                 Reply::Batch(reply)
             }
             Message::Hello(boot, hello) => {
-                self.store.expire(self.now);
-                let reply = self.store.hello(boot, self.terms, hello, self.now);
+                self.store.expire(began);
+                let reply = self.store.hello(boot, self.terms, hello, began);
                 self.tally.bytes_received += sizes::HELLO_REPLY;
                 Reply::Hello(reply)
             }
         };
-        self.reply(way, call, reply, sent);
+        self.store_worked = self.store_worked.plus(work);
+        self.store_free = began.after(work);
+        self.reply(way, call, reply, sent, self.store_free);
     }
 
-    /// Tells all nodes.
-    fn publish(&mut self, announced: Announcement) {
-        let network = self.scenario.network;
-        for (node, place) in self.places.iter_mut().enumerate() {
-            if place.node.is_none() {
-                continue;
-            }
-            let way = Way {
-                node,
-                life: place.life,
-                connection: 0,
-            };
-            self.tally.pushes += 1;
-            self.tally.bytes_received += sizes::ANNOUNCEMENT;
-            // On a connection of their own.
-            let mut last = self.now;
-            for at in network.arrivals(self.now, &mut last, &mut self.dice) {
-                self.agenda
-                    .enter(at, Happening::Announces { way, announced });
-            }
-        }
-    }
-
-    pub(super) fn reply(&mut self, way: Way, call: CallId, reply: Reply, sent: Timestamp) {
+    /// Answers a node, at the moment `at`.
+    pub(super) fn reply(
+        &mut self,
+        way: Way,
+        call: CallId,
+        reply: Reply,
+        sent: Timestamp,
+        at: Timestamp,
+    ) {
         let place = &mut self.places[way.node];
         let network = self.scenario.network;
-        for at in network.arrivals(self.now, &mut place.last_back, &mut self.dice) {
+        for at in network.arrivals(at, &mut place.last_back, &mut self.dice) {
             let returns = Happening::Returns {
                 way,
                 call,
@@ -310,6 +306,45 @@ impl World {
                 sent,
             };
             self.agenda.enter(at, returns);
+        }
+    }
+
+    /// Tells all nodes that listen.
+    fn announce(&mut self, announced: &[Announcement]) {
+        let network = self.scenario.network;
+        let done = self.store_free.max(self.now);
+        for announced in announced.iter().copied() {
+            for (node, place) in self.places.iter_mut().enumerate() {
+                if place.listens_to != self.store_life {
+                    continue;
+                }
+                let life = place.life;
+                for at in network.arrivals(done, &mut place.last_heard, &mut self.dice) {
+                    self.tally.pushes += 1;
+                    self.tally.bytes_received += sizes::ANNOUNCEMENT;
+                    let hears = Happening::Hears {
+                        node,
+                        life,
+                        announced,
+                    };
+                    self.agenda.enter(at, hears);
+                }
+            }
+        }
+    }
+
+    /// A node listens on a connection of its own, and makes a new one when that breaks.
+    pub(super) fn listen(&mut self, node: usize, life: u64) {
+        if !self.lives(node, life) {
+            return;
+        }
+        let heard = self.stopped == 0 && !self.is_stalled() && self.places[node].parted == 0;
+        let place = &mut self.places[node];
+        if heard {
+            (place.listens_to, place.last_heard) = (self.store_life, self.now);
+        } else {
+            let next = self.now.after(pacing::LISTENING_PAUSE.into());
+            self.agenda.enter(next, Happening::Listens { node, life });
         }
     }
 

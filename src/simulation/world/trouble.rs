@@ -5,7 +5,7 @@ use super::super::node::{Node, Reply};
 use super::super::store::SimStore;
 use super::World;
 use super::events::{Happening, Way};
-use crate::sync::Failure;
+use crate::sync::{Failure, pacing};
 use crate::units::Nanos;
 
 impl World {
@@ -36,6 +36,7 @@ impl World {
                 self.stopped += 1;
                 self.store_life += 1;
                 self.waiting.clear();
+                self.store_free = self.now;
                 self.break_connections();
             }
             Trouble::StoreStalls(span) => {
@@ -107,6 +108,8 @@ impl World {
         for node in 0..self.places.len() {
             let place = &self.places[node];
             let Some(present) = &place.node else { continue };
+            let (life, next) = (place.life, self.now.after(pacing::LISTENING_PAUSE.into()));
+            self.agenda.enter(next, Happening::Listens { node, life });
             if let Some((connection, call)) = present.connection().zip(present.any_call()) {
                 let way = Way {
                     node,
@@ -114,7 +117,7 @@ impl World {
                     connection,
                 };
                 let (reply, sent) = (Reply::Failed(Failure::Disconnected), present.clock.local());
-                self.reply(way, call, reply, sent);
+                self.reply(way, call, reply, sent, self.now);
             }
         }
     }
