@@ -228,6 +228,17 @@ impl Body {
         }
     }
 
+    /// Whether something is to be taken off again in the store.
+    pub(super) fn owes(&self) -> bool {
+        match self {
+            Body::Window { ledger, .. } => {
+                ledger.current.pending() < 0 || ledger.previous.pending() < 0
+            }
+            Body::Bucket { ledger, .. } => ledger.account.pending() < 0,
+            Body::Log(log) => log.accounts.iter().any(|a| a.account.pending() < 0),
+        }
+    }
+
     /// The cost that waits to be sent, whatever its sign.
     pub(super) fn pending(&self) -> u64 {
         match self {

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use super::Fleet;
 use super::body::Body;
 use super::edge::Edge;
 use super::marks::{Marks, Told};
+use super::{Fleet, Space};
 use crate::algorithms::{Outcome, Verdict};
 use crate::policy::{Demand, Pressure, Standing, Supply, Terms, trusted_for};
 use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp};
@@ -263,7 +263,7 @@ impl Cell {
                 0
             }
             Body::Log(log) => {
-                let space = super::Space::of(&self.limit.quota);
+                let space = Space::of(&self.limit.quota);
                 let part = space.window(now);
                 if let Some(edge) = &mut self.edge
                     && edge.lent_in != part
@@ -414,6 +414,7 @@ impl Cell {
         }
         if let Body::Window { state, .. } = &self.body
             && terms.supply == Supply::AtTheTurn
+            && !edge.is_at_rest(&terms, now)
             && !edge.has_asked_for(state.id().next())
         {
             wants.next = standing.need_of_the_next_window(&terms);
@@ -473,10 +474,10 @@ impl Cell {
             }
             Body::Bucket { .. } | Body::Log(_) => Demand::default(),
         };
-        let mut edge = Edge::new(demand);
-        if let Body::Log(_) = &self.body {
-            edge.lent_in = super::Space::of(&self.limit.quota).window(now);
-        }
-        self.edge = Some(Box::new(edge));
+        let slot = match &self.body {
+            Body::Window { state, .. } => state.id(),
+            Body::Bucket { .. } | Body::Log(_) => Space::of(&self.limit.quota).window(now),
+        };
+        self.edge = Some(Box::new(Edge::new(demand, slot)));
     }
 }

@@ -36,14 +36,15 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    pub(super) fn new(demand: Demand) -> Edge {
+    /// A cell comes near its limit, with this `demand`, in this `slot`.
+    pub(super) fn new(demand: Demand, slot: WindowId) -> Edge {
         Edge {
             demand,
             fleet: 0.0,
             fleet_at: Timestamp::EPOCH,
             before: 0.0,
             hold: 0,
-            lent_in: WindowId::default(),
+            lent_in: slot,
             next: 0,
             told: (WindowId::default(), 0),
             told_next: (WindowId::default(), 0),
@@ -107,6 +108,12 @@ impl Edge {
         self.sent.is_some_and(unanswered) || self.unsent_since.is_some_and(unsent)
     }
 
+    /// Whether nothing was asked for here for as long as demand is remembered: no lease is
+    /// of use here.
+    pub(super) fn is_at_rest(&self, terms: &Terms, now: Timestamp) -> bool {
+        now.since(self.demand.last()) > terms.memory()
+    }
+
     /// Whether a batch with this cell is under way, and may still be answered.
     pub(super) fn is_under_way(&self, terms: &Terms, now: Timestamp) -> bool {
         let patience = terms.trip.times(3).plus(Nanos::from_millis(50));
@@ -114,7 +121,7 @@ impl Edge {
     }
 
     pub(super) fn may_ask(&self, terms: &Terms, now: Timestamp) -> bool {
-        now >= self.ask_after && !self.is_under_way(terms, now)
+        now >= self.ask_after && !self.is_at_rest(terms, now) && !self.is_under_way(terms, now)
     }
 
     pub(super) fn has_asked_for(&self, next: WindowId) -> bool {

@@ -112,9 +112,8 @@ impl Cell {
         let mut edge = self.edge.take()?;
         let standing = self.standing(&edge, remaining, &terms, now);
         let needed = standing.need(&terms);
-        let idle = standing.own * terms.interval().as_secs_f64() < 0.5;
         let surplus = match edge.hold {
-            hold if idle => hold,
+            hold if edge.is_at_rest(&terms, now) => hold,
             hold if hold > needed.saturating_mul(2) => hold - needed,
             _ => 0,
         };
@@ -206,8 +205,8 @@ impl Cell {
     ) -> Option<Nanos> {
         self.learn(slot, answer, now, fleet);
         let terms = self.terms(fleet);
-        if self.pending() != 0 && !self.is_queued() && self.edge.is_none() {
-            // A lease came for which there is no use any more.
+        if self.body.owes() && !self.is_queued() {
+            // A lease came too late, or for nobody: others wait for it.
             self.marks.set_told(Queued::Queued(Pressure::Near));
             return Some(terms.interval());
         }

@@ -49,6 +49,11 @@ impl Demand {
         self.last = self.last.max(now);
     }
 
+    /// When something was last asked for.
+    pub const fn last(&self) -> Timestamp {
+        self.last
+    }
+
     /// The demand at `now` that is beyond doubt, per second: what was asked for, over all
     /// the time that is remembered, however young the estimate is.
     pub fn certain(&self, memory: Nanos, now: Timestamp) -> f64 {

@@ -28,6 +28,8 @@ struct Hash {
     lanes: HashMap<LaneName, (Token, Vec<u64>)>,
     counts: HashMap<Key, i64>,
     demands: HashMap<Key, i64>,
+    /// All that was ever granted.
+    lent: u64,
 }
 
 impl Store {
@@ -46,6 +48,7 @@ impl Store {
                 let part = (free * u64::from(ask.portion) / 1_000_000).max(1);
                 let grant = ask.want.min(part).min(free);
                 *count += i64::try_from(grant).unwrap();
+                hash.lent += grant;
                 granted.push(grant);
             }
             hash.lanes.insert(batch.lane, (batch.new, granted));
@@ -155,7 +158,7 @@ impl World {
         };
         let mut world = World {
             dice: Dice(seed),
-            now: Timestamp::from_nanos(1_000_000_000_000),
+            now: Timestamp::from_nanos(1_000_000_000_000_000),
             nodes: (0..nodes).map(node).collect(),
             store: Store::default(),
             network: Vec::new(),
@@ -305,6 +308,29 @@ impl World {
         }
     }
 
+    /// Ends all nodes.
+    fn finish(&mut self) {
+        (self.lost, self.doubled) = (0, 0);
+        for node in 0..self.nodes.len() {
+            let now = self.clock();
+            let Node { core, counters, .. } = &mut self.nodes[node];
+            core.flush(counters, now);
+            self.carry_out(node);
+        }
+        for _ in 0..3_000 {
+            if self.nodes.iter().all(|node| node.core.is_idle()) {
+                return;
+            }
+            self.step();
+        }
+        panic!("something is still under way");
+    }
+
+    /// What was lent in the hashes that are there.
+    fn lent(&self) -> u64 {
+        self.store.hashes.values().map(|hash| hash.lent).sum()
+    }
+
     fn settle(&mut self) {
         (self.lost, self.doubled) = (0, 0);
         for turn in 0..3_000 {
@@ -343,6 +369,65 @@ fn log() -> Quota {
         None,
     )
     .unwrap()
+}
+
+/// A limit that all nodes reach together, where their leases are out.
+fn near(algorithm: Algorithm) -> Quota {
+    Quota::new(algorithm, 150, Nanos::from_secs(3_600), None).unwrap()
+}
+
+/// Those that count units: the model's time drains no debts.
+const COUNTING: [Algorithm; 3] = [
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingLog,
+];
+
+/// What nodes near their limits have counted, after noise and `fault` in the middle of
+/// their traffic, and an `end`.
+fn near_the_limit(fault: impl Fn(&mut World, u64), end: impl Fn(&mut World)) {
+    for algorithm in COUNTING {
+        let mut lent = 0;
+        for seed in seeds() {
+            let mut world = World::new(seed, 3, near(algorithm));
+            (world.lost, world.doubled) = (5, 5);
+            for turn in 0..200 {
+                world.traffic();
+                world.step();
+                fault(&mut world, turn);
+            }
+            lent += world.lent();
+            end(&mut world);
+            assert_eq!(
+                world.store.total(),
+                world.admitted(),
+                "seed {seed}, {}",
+                algorithm.name()
+            );
+        }
+        assert!(lent > 1_000, "leases were out: {lent}");
+    }
+}
+
+#[test]
+fn leases_that_nobody_needs_any_more_come_back_to_the_unit() {
+    near_the_limit(|_, _| {}, World::settle);
+}
+
+#[test]
+fn leases_of_nodes_that_end_come_back_to_the_unit() {
+    near_the_limit(|_, _| {}, World::finish);
+}
+
+#[test]
+fn leases_of_a_lost_hash_are_counted_again_and_come_back() {
+    let flush = |world: &mut World, turn| {
+        if turn == 100 {
+            world.store = Store::default();
+        }
+    };
+    near_the_limit(flush, World::settle);
+    near_the_limit(flush, World::finish);
 }
 
 fn seeds() -> std::ops::Range<u64> {
