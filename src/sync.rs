@@ -6,7 +6,7 @@
 //! one [`batch`](batch::Batch) after the other, each applied at most once. [`Sync`] is the other
 //! half: the only user of the Redis client.
 
-mod announcement;
+pub mod announcement;
 pub mod batch;
 mod config;
 pub mod core;

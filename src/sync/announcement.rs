@@ -20,7 +20,7 @@ pub(super) fn slot_name(slot: Slot) -> String {
 }
 
 /// Reads an announcement; `None` if it makes no sense.
-pub(super) fn read(payload: &[u8]) -> Option<Announcement> {
+pub fn read(payload: &[u8]) -> Option<Announcement> {
     let mut rest = payload;
     let key = Key::from_bytes(text(&mut rest)?.try_into().ok()?);
     let level = match number(&mut rest)? {
