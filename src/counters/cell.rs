@@ -86,7 +86,9 @@ impl Cell {
         if let Some(mut edge) = self.edge.take() {
             let touch = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
             self.edge = Some(edge);
-            return self.signalled(touch, now, fleet);
+            let remaining = self.remaining(quota, touch.outcome.remaining, now);
+            let signal = self.signal(remaining, now, fleet);
+            return Touch { signal, ..touch };
         }
         let outcome = self.body.take(quota, cost, now);
         let charged = match outcome.verdict {
@@ -104,8 +106,9 @@ impl Cell {
             if charged {
                 self.body.record(quota, cost, at);
             }
-            self.come_to_the_edge(outcome.remaining, now, fleet);
-            signal = self.signal(outcome.remaining, now, fleet);
+            let remaining = self.remaining(quota, outcome.remaining, now);
+            self.come_to_the_edge(remaining, now, fleet);
+            signal = self.signal(remaining, now, fleet);
         }
         Touch {
             outcome,
@@ -142,6 +145,7 @@ impl Cell {
                 outcome = self.body.take(quota, cost, now);
                 if lent {
                     edge.hold -= cost.get();
+                    self.body.spend(quota, cost);
                 } else {
                     let at = self.body.moment(quota, now);
                     self.body.record(quota, cost, at);
@@ -252,6 +256,7 @@ impl Cell {
                     ledger.current.lend(lent);
                     // Calm for a whole window: it is no longer near its limit.
                     if !follows || state.previous() < limit.quota.capacity() / 4 {
+                        ledger.current.give_back(lent);
                         self.edge = None;
                     }
                 }
@@ -432,10 +437,14 @@ impl Cell {
         wants
     }
 
-    fn signalled(&mut self, touch: Touch, now: Timestamp, fleet: &Fleet) -> Touch {
-        Touch {
-            signal: self.signal(touch.outcome.remaining, now, fleet),
-            ..touch
+    /// What the limit can still admit, where `quota` can admit `left`: how little is left
+    /// of a share says nothing of how near the cell is to its limit.
+    fn remaining(&mut self, quota: &Quota, left: u64, now: Timestamp) -> u64 {
+        let own = self.limit.quota;
+        if *quota == own {
+            left
+        } else {
+            self.body.remaining(&own, now)
         }
     }
 

@@ -213,10 +213,11 @@ impl Edge {
     /// How long the sync waits before it looks at the lease again; `None` if it will
     /// anyway, or if nothing is lent.
     pub(super) fn look_again(&mut self, terms: &Terms, now: Timestamp) -> Option<Nanos> {
-        if self.hold == 0 || now < self.look_again {
+        let wait = terms.interval().times(2);
+        // The fleet's clock may have been set back a little since.
+        if self.hold == 0 || now.after(terms.interval()) < self.look_again {
             return None;
         }
-        let wait = terms.interval().times(2);
         self.look_again = now.after(wait);
         Some(wait)
     }

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use super::*;
 use crate::units::{Algorithm, Consistency, EncodedIdentity, KeySecret, Pace, Partition};
 
+mod leases;
+
 const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000_000);
 
 fn limit(algorithm: Algorithm, amount: u64, period: Nanos) -> Arc<Limit> {
