@@ -430,6 +430,32 @@ fn leases_of_a_lost_hash_are_counted_again_and_come_back() {
     near_the_limit(flush, World::finish);
 }
 
+#[test]
+fn leases_of_a_window_that_slides_on_come_back_to_the_unit() {
+    for algorithm in [Algorithm::SlidingWindow, Algorithm::SlidingLog] {
+        let quota = Quota::new(algorithm, 100, Nanos::from_secs(2), None).unwrap();
+        let mut lent = 0;
+        for seed in seeds() {
+            let mut world = World::new(seed, 3, quota);
+            for turn in 0..1_000 {
+                if turn % 400 < 200 {
+                    world.traffic();
+                }
+                world.step();
+            }
+            lent += world.lent();
+            world.settle();
+            assert_eq!(
+                world.store.total(),
+                world.admitted(),
+                "seed {seed}, {}",
+                algorithm.name()
+            );
+        }
+        assert!(lent > 1_000, "leases were out: {lent}");
+    }
+}
+
 fn seeds() -> std::ops::Range<u64> {
     0..60
 }
