@@ -319,6 +319,12 @@ impl Cell {
         self.body.give_up(left, edge.lent_in);
     }
 
+    /// Whether anything is lent here, for the present slot or the next.
+    pub(super) fn has_leases(&self) -> bool {
+        let lent = |edge: &Edge| edge.hold > 0 || edge.next > 0;
+        self.edge.as_deref().is_some_and(lent)
+    }
+
     pub(super) fn pending(&self) -> u64 {
         self.body.pending()
     }
@@ -414,12 +420,14 @@ impl Cell {
         };
         let standing = self.standing(edge, remaining, &terms, now);
         let mut wants = nothing;
-        if standing.leases(&terms) && standing.is_low(&terms) && edge.may_ask(&terms, now) {
+        let leases = !edge.is_at_rest(&terms, now) && !fleet.is_leaving();
+        if leases && standing.leases(&terms) && standing.is_low(&terms) && edge.may_ask(&terms, now)
+        {
             wants.lease = standing.need(&terms).saturating_sub(edge.hold);
         }
         if let Body::Window { state, .. } = &self.body
             && terms.supply == Supply::AtTheTurn
-            && !edge.is_at_rest(&terms, now)
+            && leases
             && !edge.has_asked_for(state.id().next())
         {
             wants.next = standing.need_of_the_next_window(&terms);

@@ -121,7 +121,7 @@ impl Edge {
     }
 
     pub(super) fn may_ask(&self, terms: &Terms, now: Timestamp) -> bool {
-        now >= self.ask_after && !self.is_at_rest(terms, now) && !self.is_under_way(terms, now)
+        now >= self.ask_after && !self.is_under_way(terms, now)
     }
 
     pub(super) fn has_asked_for(&self, next: WindowId) -> bool {

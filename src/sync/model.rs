@@ -456,6 +456,32 @@ fn leases_of_a_window_that_slides_on_come_back_to_the_unit() {
     }
 }
 
+#[test]
+fn leases_in_advance_come_back_when_their_nodes_end() {
+    let second = Nanos::from_secs(1);
+    let quota = Quota::new(Algorithm::FixedWindow, 60, second, None).unwrap();
+    let mut lent = 0;
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, quota);
+        // Until shortly before the second window's end.
+        for _ in 0..396 - seed % 10 {
+            world.traffic();
+            world.step();
+        }
+        let next = world.now.window(second).next();
+        let of_next = |world: &World| -> (u64, i64) {
+            let hashes = world.store.hashes.iter();
+            let next = hashes.filter(|(id, _)| id.slot.window == next);
+            let sums = next.map(|(_, hash)| (hash.lent, hash.counts.values().sum::<i64>()));
+            sums.fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
+        };
+        lent += of_next(&world).0;
+        world.finish();
+        assert_eq!(of_next(&world).1, 0, "seed {seed}");
+    }
+    assert!(lent > 100, "leases were out: {lent}");
+}
+
 fn seeds() -> std::ops::Range<u64> {
     0..60
 }
