@@ -12,6 +12,7 @@
 
 mod kit;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -205,7 +206,7 @@ fn sum(redis: &Redis, read: impl Fn(&[u8]) -> u64) -> u64 {
             .cmd("HGETALL")
             .arg(&name)
             .query(&mut connection);
-        let (life, fields): (i64, Vec<(Vec<u8>, Vec<u8>)>) = fields.unwrap();
+        let (life, fields): (i64, BTreeMap<Vec<u8>, Vec<u8>>) = fields.unwrap();
         assert!(life > 0, "{name}");
         let cells = fields.iter().filter(|(field, _)| field.len() == 16);
         sum += cells.map(|(_, value)| read(value)).sum::<u64>();
