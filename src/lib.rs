@@ -7,7 +7,7 @@
 //! | floor | rooms |
 //! |---|---|
 //! | 6 | [`app`] (wiring, configuration, telemetry, command line) |
-//! | 5 | [`server`] (listeners, connections, the one observer of decisions) |
+//! | 5 | [`server`] (listeners, connections, the one observer of decisions), [`simulation`] (a fleet in virtual time) |
 //! | 4 | [`sync`] (exchange with the store), [`protocol`] (bytes ↔ request and decision) |
 //! | 3 | [`engine`] (request → decision) |
 //! | 2 | [`counters`] (the cells), [`rules`] (files → compiled rule set) |
@@ -24,5 +24,6 @@ pub mod policy;
 pub mod protocol;
 pub mod rules;
 pub mod server;
+pub mod simulation;
 pub mod sync;
 pub mod units;

@@ -15,11 +15,10 @@ mod error;
 pub mod event;
 mod lane;
 mod listener;
-#[cfg(test)]
-mod model;
 mod observe;
 mod offset;
-mod wire;
+pub mod pacing;
+pub mod wire;
 
 use crate::units::Timestamp;
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The rooms and their floors. A room imports only from floors below its own.
-const ROOMS: [(&str, u8); 14] = [
+const ROOMS: [(&str, u8); 15] = [
     ("units", 0),
     ("clock", 0),
     ("names", 0),
@@ -25,6 +25,7 @@ const ROOMS: [(&str, u8); 14] = [
     ("sync", 4),
     ("protocol", 4),
     ("server", 5),
+    ("simulation", 5),
     ("app", 6),
     ("lib", 7),
     ("main", 7),

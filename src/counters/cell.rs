@@ -4,7 +4,7 @@ use super::body::Body;
 use super::edge::Edge;
 use super::marks::{Marks, Told};
 use super::{Fleet, Space};
-use crate::algorithms::{Outcome, Verdict};
+use crate::algorithms::{BucketState, Outcome, Verdict};
 use crate::policy::{Demand, Pressure, Standing, Supply, Terms, trusted_for};
 use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp};
 
@@ -32,6 +32,8 @@ pub(super) enum Fate {
     Kept,
 }
 
+/// So much unsent is no accident.
+const MANY: u64 = 8;
 /// Limits of this period and longer have all their costs sent, however few.
 const LONG: Nanos = Nanos::from_secs(60);
 
@@ -107,7 +109,9 @@ impl Cell {
                 self.body.record(quota, cost, at);
             }
             let remaining = self.remaining(quota, outcome.remaining, now);
-            self.come_to_the_edge(remaining, now, fleet);
+            if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
+                self.make_edge(now, fleet);
+            }
             signal = self.signal(remaining, now, fleet);
         }
         Touch {
@@ -421,8 +425,8 @@ impl Cell {
         let standing = self.standing(edge, remaining, &terms, now);
         let mut wants = nothing;
         let leases = !edge.is_at_rest(&terms, now) && !fleet.is_leaving();
-        if leases && standing.leases(&terms) && standing.is_low(&terms) && edge.may_ask(&terms, now)
-        {
+        let asks = leases && standing.leases(&terms) && !standing.is_over(&terms);
+        if asks && standing.is_low(&terms) && edge.may_ask(&terms, now) {
             wants.lease = standing.need(&terms).saturating_sub(edge.hold);
         }
         if let Body::Window { state, .. } = &self.body
@@ -473,11 +477,14 @@ impl Cell {
         Signal::Dirty
     }
 
-    /// A cell that is no longer far from its limit begins to estimate its demand.
-    pub(super) fn come_to_the_edge(&mut self, remaining: u64, now: Timestamp, fleet: &Fleet) {
-        if self.edge.is_none() && !self.terms(fleet).is_calm(remaining) {
-            self.make_edge(now, fleet);
-        }
+    /// Whether the cell is no longer far from its limit, or on a quick way to it, so that
+    /// its demand must be known.
+    pub(super) fn is_near_the_edge(&self, remaining: u64, now: Timestamp, fleet: &Fleet) -> bool {
+        let terms = self.terms(fleet);
+        let unsent = self.pending();
+        !terms.is_calm(remaining)
+            || (unsent >= MANY
+                && terms.calm(remaining, unsent, self.is_heard(now)) == Pressure::Urgent)
     }
 
     #[cold]
@@ -486,10 +493,19 @@ impl Cell {
         let demand = match &self.body {
             Body::Window { state, ledger } => {
                 let begins = state.id().start(terms.period);
-                let elapsed = now.since(begins).as_secs_f64().max(0.01);
-                Demand::known(ledger.own() / elapsed, begins, now, terms.memory())
+                Demand::of(ledger.current.own(), begins, now, terms.memory())
             }
-            Body::Bucket { .. } | Body::Log(_) => Demand::default(),
+            Body::Bucket { ledger, .. } => {
+                let cost = ledger.account.own();
+                let drains = BucketState::cost_as_time(&self.limit.quota, Cost::new(cost));
+                // What of it has drained tells when it began, unless it was empty meanwhile.
+                let elapsed = drains.minus(ledger.own_debt);
+                Demand::of(cost, now.before(elapsed), now, terms.memory())
+            }
+            Body::Log(log) => {
+                let (cost, since) = log.state.span();
+                Demand::of(cost, since.unwrap_or(now), now, terms.memory())
+            }
         };
         let slot = match &self.body {
             Body::Window { state, .. } => state.id(),

@@ -1,7 +1,7 @@
 //! What a cell remembers besides while it is near its limit.
 
 use super::{Ask, Told};
-use crate::policy::{Demand, Standing, Terms};
+use crate::policy::{Demand, Standing, Supply, Terms};
 use crate::units::{Cost, Nanos, Timestamp, WindowId};
 
 /// The memory of a cell near its limit: its demand, and its leases.
@@ -81,10 +81,10 @@ impl Edge {
     pub(super) fn certain(&self, terms: &Terms, now: Timestamp) -> f64 {
         let own = self.demand.certain(terms.memory(), now);
         let trusted = terms.period.plus(terms.period.divided_by(5));
-        if now.since(self.fleet_at) <= trusted {
+        if self.fleet > 0.0 && now.since(self.fleet_at) <= trusted {
             self.fleet.max(own)
         } else {
-            own
+            own * f64::from(terms.nodes.max(1))
         }
     }
 
@@ -126,6 +126,11 @@ impl Edge {
 
     pub(super) fn has_asked_for(&self, next: WindowId) -> bool {
         self.asked_next == next
+    }
+
+    /// When the oldest cost that is not sent came in.
+    pub(super) const fn unsent_since(&self) -> Option<Timestamp> {
+        self.unsent_since
     }
 
     /// A cost was admitted without a lease.
@@ -171,8 +176,11 @@ impl Edge {
         terms: &Terms,
         now: Timestamp,
     ) {
-        self.sent = None;
-        if told.wanted && told.grant == 0 {
+        let asked = self.sent.take().unwrap_or(now);
+        if told.wanted && terms.supply == Supply::Continuous {
+            // What comes back bit by bit is shared out at every interval.
+            self.ask_after = asked.after(terms.interval());
+        } else if told.wanted && told.grant == 0 {
             self.ask_after = now.after(terms.interval());
         }
         self.heard_of_demand(told.demand, elapsed, terms, now);

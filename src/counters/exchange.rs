@@ -5,13 +5,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::body::{Body, time_as_cost};
-use super::cell::{Cell, Signal};
+use super::cell::{Cell, Signal, Wants};
 use super::marks::Told as Queued;
 use super::slot::{Slot, Space};
 use super::{Announcement, Answer, Ask, Delta, Fleet, Level};
 use crate::algorithms::BucketState;
-use crate::policy::Pressure;
-use crate::units::{Algorithm, Cost, Limit, Nanos, Timestamp};
+use crate::policy::{Pressure, Terms};
+use crate::units::{Algorithm, Cost, Nanos, Timestamp};
 
 /// What a cell has for the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +58,13 @@ impl Cell {
         let space = Space::of(&limit.quota);
         let remaining = self.body.remaining(&limit.quota, now);
         let wants = self.wants(remaining, now, fleet);
+        if let Some(early) = self.is_early(&wants, now) {
+            let again = Some(again.map_or(early, |again| again.min(early)));
+            return Route {
+                again,
+                ..Route::default()
+            };
+        }
         let asks = wants.lease > 0 || (wants.pressure.is_some() && !self.is_heard(now));
         let mut slots = SmallVec::new();
         match &self.body {
@@ -74,7 +81,7 @@ impl Cell {
                 // complete a little after its end.
                 let unsettled = limit.quota.algorithm() == Algorithm::SlidingWindow
                     && wants.pressure.is_some()
-                    && self.marks.heard() <= settled_at(current, &limit);
+                    && self.marks.heard() <= settled_at(current, &self.terms(fleet));
                 if ledger.previous.pending() != 0 || unsettled {
                     slots.push(current.previous());
                 }
@@ -103,6 +110,22 @@ impl Cell {
             self.marks.set_told(Queued::Nothing);
         }
         Route { slots, again }
+    }
+
+    /// How long the cell's costs may still wait, if the sync looks at it too early: it was
+    /// held back for costs that were more urgent, and went with an earlier batch.
+    fn is_early(&self, wants: &Wants, now: Timestamp) -> Option<Nanos> {
+        let pace = self.limit.pace;
+        let since = self.edge.as_ref()?.unsent_since()?;
+        let patience = wants.pressure?.patience(pace, self.limit.quota.period())?;
+        let left = since.after(patience).since(now);
+        let ends = match &self.body {
+            Body::Window { state, .. } => state.id().end(self.limit.quota.period()).since(now),
+            Body::Bucket { .. } | Body::Log(_) => Nanos::MAX,
+        };
+        // The sync looks at it at the poll before it is due.
+        let soon = pace.min_interval.times(2);
+        (wants.lease == 0 && wants.next == 0 && left > soon && ends > soon).then_some(left.minus(pace.min_interval))
     }
 
     /// Gives back what of the lease is not needed here, and answers when to look again.
@@ -300,7 +323,9 @@ impl Cell {
         let remaining = self.body.remaining(&self.limit.quota, now);
         let elapsed = now.since(slot.window.start(slot.space.length()));
         let (Some(edge), Some(told)) = (&mut self.edge, answer.told) else {
-            self.come_to_the_edge(remaining, now, fleet);
+            if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
+                self.make_edge(now, fleet);
+            }
             return;
         };
         let is_full = remaining <= edge.hold;
@@ -414,8 +439,9 @@ impl Cell {
     }
 }
 
-/// When the other nodes' last costs of the window before `current` have arrived.
-fn settled_at(current: Slot, limit: &Limit) -> Timestamp {
-    let wait = limit.pace.interval.times(2).plus(limit.pace.min_interval);
+/// When the other nodes' last costs of the window before `current` have arrived: they
+/// send them no later than at its end.
+fn settled_at(current: Slot, terms: &Terms) -> Timestamp {
+    let wait = terms.reaction().times(2).plus(Nanos::from_millis(10));
     current.window.start(current.space.length()).after(wait)
 }

@@ -84,12 +84,6 @@ pub(super) struct WindowLedger {
 }
 
 impl WindowLedger {
-    /// What was admitted here in the present window.
-    #[allow(clippy::cast_precision_loss)] // An estimate.
-    pub(super) fn own(&self) -> f64 {
-        self.current.own() as f64
-    }
-
     /// Follows the state's step from window `from` to window `to`. What was still
     /// unsent two windows ago no longer matters to anybody: answers how much that
     /// was. A step back takes the present counts along, as the state does.

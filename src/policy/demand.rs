@@ -23,11 +23,12 @@ const MUCH_MORE: f64 = 2.0;
 const MANY: f64 = 4.0;
 
 impl Demand {
-    /// An estimate that begins at `now` with what is already known: `rate` per second
-    /// over the time `since`.
-    #[allow(clippy::cast_possible_truncation)] // Estimates need no more digits.
-    pub fn known(rate: f64, since: Timestamp, now: Timestamp, memory: Nanos) -> Demand {
+    /// An estimate that begins at `now` with what is already known: `cost` was asked for
+    /// `since` some moment.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+    pub fn of(cost: u64, since: Timestamp, now: Timestamp, memory: Nanos) -> Demand {
         let age = now.since(since).as_secs_f64();
+        let rate = cost as f64 / age.max(YOUNGEST);
         Demand {
             slow: (rate * maturity(age, memory.as_secs_f64())) as f32,
             fast: (rate * maturity(age, FAST)) as f32,
@@ -54,11 +55,13 @@ impl Demand {
         self.last
     }
 
-    /// The demand at `now` that is beyond doubt, per second: what was asked for, over all
-    /// the time that is remembered, however young the estimate is.
+    /// The demand at `now` that is beyond doubt, per second: what a burst of a few checks
+    /// may feign is left out, by three standard deviations.
     pub fn certain(&self, memory: Nanos, now: Timestamp) -> f64 {
         let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());
-        f64::from(self.slow) * (-idle / memory).exp()
+        let age = now.since(self.since).as_secs_f64().max(YOUNGEST);
+        let count = f64::from(self.slow) * memory * (-idle / memory).exp();
+        (count - 3.0 * count.sqrt()).max(0.0) / (memory * maturity(age, memory))
     }
 
     /// The demand at `now`, per second.
@@ -127,7 +130,7 @@ mod tests {
     #[test]
     fn what_is_known_already_is_where_the_estimate_begins() {
         let now = at(2_000_000);
-        let demand = Demand::known(500.0, at(1_000_000), now, MEMORY);
+        let demand = Demand::of(500, at(1_000_000), now, MEMORY);
         let rate = demand.rate(MEMORY, now);
         assert!((495.0..=505.0).contains(&rate), "{rate}");
     }

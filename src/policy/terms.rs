@@ -211,6 +211,11 @@ impl Standing {
         !self.is_far(terms) && self.is_fast(self.fleet, terms)
     }
 
+    /// Whether nothing is left for anybody until the window ends.
+    pub fn is_over(&self, terms: &Terms) -> bool {
+        terms.supply == Supply::AtTheTurn && self.room(terms) <= 0.0
+    }
+
     /// Whether the lease will be empty before it could be refilled.
     pub fn is_low(&self, terms: &Terms) -> bool {
         let meanwhile = self.own * terms.reach();

@@ -27,8 +27,10 @@ impl fmt::Display for Boot {
 /// never a cell's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaneName {
-    pub(super) boot: Boot,
-    pub(super) number: u32,
+    /// This start of this node.
+    pub boot: Boot,
+    /// Grows when the lane has to go on under another name.
+    pub number: u32,
 }
 
 impl fmt::Display for LaneName {
@@ -38,11 +40,12 @@ impl fmt::Display for LaneName {
 }
 
 /// What a lane's field holds after a batch was applied: compared for equality only.
-/// The generation grows with every loss of the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
-    pub(super) generation: u32,
-    pub(super) number: u64,
+    /// Grows with every loss of the hash.
+    pub generation: u32,
+    /// Grows with every batch.
+    pub number: u64,
 }
 
 impl Token {

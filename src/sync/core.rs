@@ -1,6 +1,6 @@
 //! The sync without its socket: events and the time go in, actions come out.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::Now;
 use super::batch::{Agreement, BatchReply, Boot, Hello};
@@ -34,17 +34,19 @@ const LATER: Nanos = Nanos::from_millis(500);
 const MUCH_LATER: Nanos = Nanos::from_secs(10);
 
 /// The state of the exchange with the store.
+///
+/// What is walked through is ordered, so that the same events lead to the same actions.
 #[derive(Debug)]
 pub struct Core {
     config: CoreConfig,
-    lanes: HashMap<HashId, Lane>,
+    lanes: BTreeMap<HashId, Lane>,
     /// Lanes that can send.
     ready: VecDeque<HashId>,
     /// Lanes that wait until some moment before they send again.
     parked: BTreeMap<Timestamp, Vec<HashId>>,
     /// Cells that are held back until some moment.
     held: BTreeMap<Timestamp, Vec<Key>>,
-    calls: HashMap<CallId, Call>,
+    calls: BTreeMap<CallId, Call>,
     next_call: u64,
     link: Link,
     /// What was last told of the store.
@@ -81,11 +83,11 @@ impl Core {
     pub fn new(config: CoreConfig) -> Core {
         Core {
             config,
-            lanes: HashMap::new(),
+            lanes: BTreeMap::new(),
             ready: VecDeque::new(),
             parked: BTreeMap::new(),
             held: BTreeMap::new(),
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
             next_call: 0,
             link: Link::Down,
             told: None,
@@ -281,6 +283,7 @@ impl Core {
                 continue;
             };
             let batch = lane.next(cells, now, &mut rest);
+            if std::env::var("DBG").is_ok() { for (_, d) in &batch.cells { eprintln!("{} {} slot {} cost {} room {} ask {:?}", self.config.boot, now.fleet.as_nanos()/100_000 % 100_000, id.slot.window.get(), d.cost, d.room, d.ask.map(|a| (a.want, a.portion, a.demand))); } }
             let call = self.call(Call::Batch(id));
             self.actions.push_back(Action::Batch(call, batch));
         }
@@ -408,3 +411,6 @@ fn take_until<T>(due: &mut BTreeMap<Timestamp, Vec<T>>, now: Timestamp) -> Vec<T
         .flatten()
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,6 @@ use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher};
-use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,6 @@ use redis::{AsyncConnectionConfig, Client, Cmd, Value};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::Now;
 use super::announcement;
 use super::batch::{Batch, Boot, Hello};
 use super::config::SyncConfig;
@@ -25,23 +23,14 @@ use super::error::{Failure, SyncError};
 use super::event::{Action, CallId, Event, RoundTrip};
 use super::listener::Listener;
 use super::observe::Observer;
+use super::pacing::{
+    Backoff, CONNECT_TIMEOUT, EXCHANGE_TIMEOUT, EXCHANGES_PER_SECOND, pause_before_reconnecting,
+    poll,
+};
 use super::wire::{Wire, failure};
+use super::{Now, pacing};
 use crate::clock::Clock;
 use crate::counters::{Counters, StoreHealth};
-use crate::units::Nanos;
-
-/// An exchange without an answer is given up after this time; its fate is unknown.
-const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(1);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Between attempts to connect: doubling, with up to as much again at random, so that
-/// a fleet does not come back all at once.
-const FIRST_BACKOFF: Duration = Duration::from_millis(50);
-const LAST_BACKOFF: Duration = Duration::from_secs(2);
-/// No more exchanges a second than this from one node.
-const EXCHANGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
-/// The quickest and the slowest that the core is polled.
-const MIN_POLL: Nanos = Nanos::from_millis(1);
-const MAX_POLL: Nanos = Nanos::from_millis(100);
 
 /// Whether `url` can be the address of a store.
 ///
@@ -87,7 +76,7 @@ impl Sync {
         name_tls_provider();
         let client = Client::open(config.url.as_str()).map_err(|_| SyncError::BadUrl)?;
         let boot = Boot::new(random());
-        let poll = config.pace.min_interval.max(MIN_POLL).min(MAX_POLL);
+        let poll = poll(config.pace);
         let core = Core::new(CoreConfig {
             boot,
             partitions: config.partitions,
@@ -159,7 +148,7 @@ impl Driver {
     async fn run(mut self, mut finish: oneshot::Receiver<Duration>) -> Finished {
         let mut ticker = interval(self.poll);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut backoff = FIRST_BACKOFF;
+        let mut backoff = Backoff::new();
         let mut attempt: Option<Attempt> = Some(self.connect(Duration::ZERO));
         let mut deadline: OptionFuture<Pin<Box<dyn Future<Output = ()> + Send>>> = None.into();
         let mut finishing = false;
@@ -176,8 +165,8 @@ impl Driver {
                     if let Some((failure, pause)) = failure.zip(pause) {
                         // Whatever was under way has failed with it.
                         self.disconnect(failure);
-                        backoff = FIRST_BACKOFF;
-                        attempt = Some(self.connect(pause));
+                        backoff = Backoff::new();
+                        attempt = Some(self.connect(jittered(pause)));
                     } else {
                         self.core.handle(event, &self.counters, now(&self.clock));
                     }
@@ -187,13 +176,12 @@ impl Driver {
                     match made {
                         Ok(connection) => {
                             self.connection = Some(connection);
-                            backoff = FIRST_BACKOFF;
+                            backoff = Backoff::new();
                             self.core.handle(Event::Connected, &self.counters, now(&self.clock));
                         }
                         Err(failure) => {
                             self.core.handle(Event::Disconnected(failure), &self.counters, now(&self.clock));
-                            attempt = Some(self.connect(jittered(backoff)));
-                            backoff = (backoff * 2).min(LAST_BACKOFF);
+                            attempt = Some(self.connect(jittered(backoff.pause())));
                         }
                     }
                 }
@@ -344,18 +332,6 @@ impl Driver {
     }
 }
 
-/// How long to wait before connecting anew after a failed exchange; `None` if the
-/// connection is still good. A stopped server breaks no connection, and one that was
-/// demoted or has forgotten the scripts keeps answering on it.
-fn pause_before_reconnecting(failure: Failure) -> Option<Duration> {
-    match failure {
-        Failure::NoScript => Some(Duration::ZERO),
-        Failure::Timeout | Failure::Disconnected => Some(jittered(FIRST_BACKOFF)),
-        Failure::ReadOnly => Some(jittered(LAST_BACKOFF / 4)),
-        _ => None,
-    }
-}
-
 fn now(clock: &Clock) -> Now {
     let local = clock.local();
     Now {
@@ -371,6 +347,5 @@ fn random() -> u64 {
 }
 
 fn jittered(pause: Duration) -> Duration {
-    let thousandths = u32::try_from(random() % 1_000).unwrap_or(0);
-    pause + pause * thousandths / 1_000
+    pacing::jittered(pause, random())
 }

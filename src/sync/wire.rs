@@ -10,10 +10,10 @@ use crate::counters::{HashId, Slot, Space};
 use crate::units::{Nanos, Partition, Partitions, Timestamp};
 
 /// How long a node counts as alive without saying so again.
-const ALIVE: Nanos = Nanos::from_secs(5);
+pub const ALIVE: Nanos = Nanos::from_secs(5);
 
 /// The scripts, and the names of the keys that they work on.
-pub(super) struct Wire {
+pub struct Wire {
     fleet: String,
     /// Where cells that reach their limit are announced.
     channel: String,
@@ -31,7 +31,8 @@ const BUCKET: &str = include_str!("../../lua/sync_bucket.lua");
 const HELLO: &str = include_str!("../../lua/sync_hello.lua");
 
 impl Wire {
-    pub(super) fn new(config: &SyncConfig, boot: Boot) -> Wire {
+    /// The wire of the fleet that `config` tells of, for this start of this node.
+    pub fn new(config: &SyncConfig, boot: Boot) -> Wire {
         let check_value = config
             .secret
             .check_value()
@@ -51,7 +52,7 @@ impl Wire {
     }
 
     /// The commands that teach the store the scripts.
-    pub(super) fn load() -> [Cmd; 3] {
+    pub fn load() -> [Cmd; 3] {
         [WINDOW, BUCKET, HELLO].map(|script| {
             let mut command = redis::cmd("SCRIPT");
             command.arg("LOAD").arg(script);
@@ -59,7 +60,8 @@ impl Wire {
         })
     }
 
-    pub(super) fn batch(&self, batch: &Batch) -> Cmd {
+    /// The command that carries `batch`.
+    pub fn batch(&self, batch: &Batch) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         let HashId { partition, slot } = batch.id;
         let mut packed = Packed::with_capacity(128 + 18 * batch.cells.len());
@@ -126,7 +128,8 @@ impl Wire {
         command
     }
 
-    pub(super) fn hello(&self, hello: Hello) -> Cmd {
+    /// The command that says `hello`.
+    pub fn hello(&self, hello: Hello) -> Cmd {
         let word = match hello {
             Hello::Alive => "alive",
             Hello::Leaving => "leaving",
@@ -143,7 +146,11 @@ impl Wire {
         command
     }
 
-    pub(super) fn batch_reply(&self, batch: &Batch, value: Value) -> Result<BatchReply, Failure> {
+    /// Reads the store's answer to `batch`.
+    ///
+    /// # Errors
+    /// [`Failure::BadReply`] if it is not what the script answers.
+    pub fn batch_reply(&self, batch: &Batch, value: Value) -> Result<BatchReply, Failure> {
         let Value::Array(items) = value else {
             return Err(Failure::BadReply);
         };
@@ -175,7 +182,11 @@ impl Wire {
         })
     }
 
-    pub(super) fn hello_reply(&self, value: Value) -> Result<HelloReply, Failure> {
+    /// Reads the store's answer to a hello.
+    ///
+    /// # Errors
+    /// [`Failure::BadReply`] if it is not what the script answers.
+    pub fn hello_reply(&self, value: Value) -> Result<HelloReply, Failure> {
         let Value::Array(items) = value else {
             return Err(Failure::BadReply);
         };
@@ -201,7 +212,7 @@ impl Wire {
 
     /// The name of a hash. The braces make all hashes of a partition lie together
     /// in a cluster.
-    fn key(&self, partition: Partition, slot: Slot) -> String {
+    pub fn key(&self, partition: Partition, slot: Slot) -> String {
         let Slot { space, window } = slot;
         format!(
             "{}:{{p{}}}:{space}:{}",

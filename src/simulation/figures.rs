@@ -1,0 +1,123 @@
+//! What a simulation has measured.
+
+/// What a simulation has measured, from the first check on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// How many nodes there were.
+    pub nodes: u32,
+    /// How long it took, in seconds of the simulation.
+    pub seconds: f64,
+    /// Checks.
+    pub checks: u64,
+    /// Those that were admitted.
+    pub admitted: u64,
+    /// Those that were admitted, node by node.
+    pub admitted_by: Vec<u64>,
+    /// Those that were refused because the limit was reached, as the node believed.
+    pub refused: u64,
+    /// Those refused although the fleet was below its limit.
+    pub wrongly_refused: u64,
+    /// Those refused because the store was lost.
+    pub unavailable: u64,
+    /// By how much the limit was exceeded in the windows in which a key wanted more
+    /// than it, but for the first one.
+    pub over: Over,
+    /// The same in the first window, in which no node had heard of the key.
+    pub cold: Over,
+    /// What was used of the limit in the windows of `over`, as a part of it.
+    pub used: f64,
+    /// Batches that the nodes sent.
+    pub batches: u64,
+    /// Cells in those batches.
+    pub deltas: u64,
+    /// Announcements that the store sent, each to one node.
+    pub pushes: u64,
+    /// Hellos that the nodes sent.
+    pub hellos: u64,
+    /// Bytes that the nodes sent to the store, about.
+    pub bytes_sent: u64,
+    /// Bytes that the store answered, about.
+    pub bytes_received: u64,
+    /// How old the store's word was at a check, in seconds, where there was any: the
+    /// mean.
+    pub stale_mean: f64,
+    /// The same at its worst.
+    pub stale_max: f64,
+}
+
+/// By how much a limit was exceeded: parts of the limit, so 0.01 is one percent.
+///
+/// A window's excess is the most that was used beyond the limit at any moment in it,
+/// by the limit's own algorithm: of a fixed window, what was admitted beyond its
+/// amount; of a sliding one, what its weighted or trailing count was above it; of a
+/// bucket, how far it was overdrawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Over {
+    /// How many windows, of all keys.
+    pub windows: u64,
+    /// The mean of the windows.
+    pub mean: f64,
+    /// What 99 of 100 windows did not exceed.
+    pub p99: f64,
+    /// The worst window.
+    pub worst: f64,
+}
+
+impl Figures {
+    /// Commands a second that the store carried out for the whole fleet.
+    pub fn commands_per_second(&self) -> f64 {
+        self.per_second(self.batches.saturating_add(self.hellos))
+    }
+
+    /// Bytes a second between the fleet and its store, both ways, about.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.per_second(self.bytes_sent.saturating_add(self.bytes_received))
+    }
+
+    /// The part of all checks that was refused although the fleet was below its limit.
+    pub fn wrongly_refused_part(&self) -> f64 {
+        super::truth::part(self.wrongly_refused, self.checks)
+    }
+
+    #[allow(clippy::cast_precision_loss)] // A figure for people.
+    fn per_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 {
+            count as f64 / self.seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+impl Over {
+    /// Of these windows.
+    #[allow(clippy::cast_precision_loss)] // A figure for people.
+    pub(super) fn of(mut windows: Vec<f64>) -> Over {
+        windows.sort_by(f64::total_cmp);
+        let count = windows.len();
+        let Some(worst) = windows.last().copied() else {
+            return Over::default();
+        };
+        let rank = (count * 99).div_ceil(100);
+        Over {
+            windows: count as u64,
+            mean: windows.iter().sum::<f64>() / count as f64,
+            p99: windows[rank.saturating_sub(1)],
+            worst,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_of_windows_has_mean_rank_and_worst() {
+        assert_eq!(Over::of(Vec::new()), Over::default());
+        let hundred: Vec<f64> = (0..100).map(f64::from).rev().collect();
+        let over = Over::of(hundred);
+        assert_eq!((over.mean, over.p99, over.worst), (49.5, 98.0, 99.0));
+        assert_eq!(Over::of(vec![0.5]).p99, 0.5);
+    }
+}

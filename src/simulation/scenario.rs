@@ -1,0 +1,151 @@
+//! What is simulated, and the run of it.
+
+use super::demand::Shape;
+use super::fault::Fault;
+use super::figures::Figures;
+use super::network::Network;
+use super::node::Skew;
+use super::world::World;
+use crate::rules::Faults;
+use crate::units::{Algorithm, Consistency, Nanos, Pace, Partitions, QuotaError, StoreLoss};
+
+/// A fleet, its limit, and the demand on it. The same scenario gives the same figures.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// Checks a second of the whole fleet, each of cost 1.
+    pub rate: f64,
+    /// How the checks are spread over nodes and time.
+    pub shape: Shape,
+    /// How many callers there are, each with a limit of its own.
+    pub keys: u32,
+    /// How unevenly they ask: zero for all alike, 1 for Zipf's law.
+    pub zipf: f64,
+    /// How the limit counts.
+    pub algorithm: Algorithm,
+    /// How much it admits in each window.
+    pub limit: u64,
+    /// Its window, or the time in which a bucket refills by `limit`.
+    pub window: Nanos,
+    /// The capacity of a bucket, if it is not `limit`.
+    pub burst: Option<u64>,
+    /// How far from the fleet's truth it may answer.
+    pub consistency: Consistency,
+    /// What it does while the store is lost.
+    pub on_store_loss: StoreLoss,
+    /// When costs are sent.
+    pub pace: Pace,
+    /// The parts that the cells are spread over in the store.
+    pub partitions: Partitions,
+    /// The way between the nodes and the store.
+    pub network: Network,
+    /// How the nodes' own clocks run, one after the other; those not told of run as
+    /// the store's.
+    pub skews: Vec<Skew>,
+    /// How many windows are simulated after the first one.
+    pub windows: u32,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// Where all chance comes from.
+    pub seed: u64,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// The part that is done, from 0 to 1.
+    pub done: f64,
+    /// Checks so far.
+    pub checks: u64,
+}
+
+/// Why nothing can be simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The limit makes no sense.
+    #[error("the limit cannot be compiled: {0}")]
+    Limit(#[from] Faults),
+    /// The limit cannot be computed with.
+    #[error("the limit cannot be computed with: {0}")]
+    Quota(#[from] QuotaError),
+    /// A number is outside of what can be simulated.
+    #[error("{0}")]
+    Range(&'static str),
+}
+
+impl Default for Scenario {
+    /// Four nodes with twice the demand that their limit of 1,000 a second admits.
+    fn default() -> Scenario {
+        Scenario {
+            nodes: 4,
+            rate: 2_000.0,
+            shape: Shape::Even,
+            keys: 1,
+            zipf: 0.0,
+            algorithm: Algorithm::FixedWindow,
+            limit: 1_000,
+            window: Nanos::from_secs(1),
+            burst: None,
+            consistency: Consistency::Approximate,
+            on_store_loss: StoreLoss::Share,
+            pace: Pace::default(),
+            partitions: Partitions::default(),
+            network: Network::default(),
+            skews: Vec::new(),
+            windows: 20,
+            faults: Vec::new(),
+            seed: 1,
+        }
+    }
+}
+
+impl Scenario {
+    /// Simulates it. `progress` is told now and then how far it has come.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if it makes no sense; nothing was simulated.
+    pub fn run(&self, mut progress: impl FnMut(Progress)) -> Result<Figures, SimulationError> {
+        let mut world = World::new(self)?;
+        let span = self.window.times(u64::from(self.windows) + 1);
+        let start = world.start();
+        let mut passed = Nanos::ZERO;
+        while passed < span {
+            passed = passed.plus(Nanos::from_millis(100)).min(span);
+            world.run_until(start.after(passed));
+            progress(Progress {
+                done: passed.as_secs_f64() / span.as_secs_f64(),
+                checks: world.checks(),
+            });
+        }
+        Ok(world.figures())
+    }
+
+    /// The rule file with the limit.
+    pub(super) fn rules(&self) -> String {
+        let consistency = match self.consistency {
+            Consistency::Local => "local",
+            Consistency::Approximate => "approximate",
+        };
+        let loss = match self.on_store_loss {
+            StoreLoss::Local => "local",
+            StoreLoss::Share => "share",
+            StoreLoss::Open => "open",
+            StoreLoss::Closed => "closed",
+        };
+        let burst = self
+            .burst
+            .map_or(String::new(), |burst| format!(", burst: {burst}"));
+        format!(
+            "rules:\n- name: {RULE}\n  algorithm: {algorithm}\n  consistency: {consistency}\n  \
+             on_store_loss: {loss}\n  limits:\n    default:\n    \
+             - {{ requests: {limit}, window: {window}{burst} }}\n",
+            algorithm = self.algorithm.name(),
+            limit = self.limit,
+            window = self.window,
+        )
+    }
+}
+
+/// The rule that is asked.
+pub(super) const RULE: &str = "simulated";

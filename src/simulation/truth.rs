@@ -1,0 +1,154 @@
+//! What really happened, seen by somebody who sees the whole fleet at once.
+
+use crate::algorithms::State;
+use crate::units::{Algorithm, Cost, MAX_LOG_AMOUNT, Quota, QuotaError, Timestamp};
+
+/// The same algorithm as the fleet's, for every key, fed with what the fleet has
+/// really admitted and when. Its clock is the store's.
+#[derive(Debug)]
+pub(super) struct Truth {
+    /// The limit's, but admitting everything: so what is left tells how much is used,
+    /// also beyond the limit.
+    meter: Quota,
+    quota: Quota,
+    start: Timestamp,
+    keys: Vec<KeyTruth>,
+    closed: Closed,
+}
+
+#[derive(Clone, Debug)]
+struct KeyTruth {
+    state: State,
+    /// The present window, counted from the start, and what came in it.
+    window: u64,
+    demanded: u64,
+    admitted: u64,
+    /// The most that was used beyond the limit at any moment of it.
+    excess: u64,
+}
+
+/// What the windows were like in which a key wanted more than its limit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Closed {
+    /// By how much the limit was exceeded, as a part of it: in the first window, in
+    /// which the fleet knew nothing, and in all others.
+    pub(super) cold: Vec<f64>,
+    pub(super) over: Vec<f64>,
+    /// What was used of the limit in those others: parts of it, added up.
+    pub(super) used: f64,
+}
+
+/// What the truth has to say about one refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Right,
+    /// There was room.
+    Wrong,
+}
+
+impl Truth {
+    /// # Errors
+    /// A quota without its limit cannot be computed with; it always can.
+    pub(super) fn new(quota: Quota, keys: u32, start: Timestamp) -> Result<Truth, QuotaError> {
+        let endless = u64::MAX >> 1;
+        let (amount, burst) = match quota.algorithm() {
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => (endless, None),
+            Algorithm::SlidingLog => (MAX_LOG_AMOUNT, None),
+            _ if quota.is_ban() => (0, None),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => (quota.amount(), Some(endless)),
+        };
+        let meter = Quota::new(quota.algorithm(), amount, quota.period(), burst)?;
+        let fresh = KeyTruth {
+            state: State::fresh(&meter),
+            window: 0,
+            demanded: 0,
+            admitted: 0,
+            excess: 0,
+        };
+        Ok(Truth {
+            meter,
+            quota,
+            start,
+            keys: vec![fresh; keys as usize],
+            closed: Closed::default(),
+        })
+    }
+
+    /// `cost` was admitted for `key` at `now`.
+    pub(super) fn admitted(&mut self, key: u32, cost: Cost, now: Timestamp) {
+        let (meter, capacity) = (self.meter, self.quota.capacity());
+        let Some(of) = self.open(key, now) else {
+            return;
+        };
+        of.demanded = of.demanded.saturating_add(cost.get());
+        of.admitted = of.admitted.saturating_add(cost.get());
+        let used = of.take(&meter, cost, now);
+        of.excess = of.excess.max(used.saturating_sub(capacity));
+    }
+
+    /// `cost` was refused for `key` at `now`.
+    pub(super) fn refused(&mut self, key: u32, cost: Cost, now: Timestamp) -> Refusal {
+        let (meter, capacity) = (self.meter, self.quota.capacity());
+        let Some(of) = self.open(key, now) else {
+            return Refusal::Right;
+        };
+        of.demanded = of.demanded.saturating_add(cost.get());
+        let used = of.take(&meter, Cost::ZERO, now);
+        if used.saturating_add(cost.get()) <= capacity {
+            Refusal::Wrong
+        } else {
+            Refusal::Right
+        }
+    }
+
+    /// What is used of the limit of `key` at `now`.
+    pub(super) fn used(&mut self, key: u32, now: Timestamp) -> u64 {
+        let of = self.keys.get_mut(key as usize);
+        of.map_or(0, |of| of.take(&self.meter, Cost::ZERO, now))
+    }
+
+    /// Ends all windows, and answers what they were like.
+    pub(super) fn close(mut self) -> Closed {
+        for of in &mut self.keys {
+            of.close(&self.quota, &mut self.closed);
+        }
+        self.closed
+    }
+
+    /// The key's truth, in the window of `now`.
+    fn open(&mut self, key: u32, now: Timestamp) -> Option<&mut KeyTruth> {
+        let of = self.keys.get_mut(key as usize)?;
+        let window = now.since(self.start).get() / self.quota.period().get().max(1);
+        if window != of.window {
+            of.close(&self.quota, &mut self.closed);
+            of.window = window;
+        }
+        Some(of)
+    }
+}
+
+impl KeyTruth {
+    /// Takes `cost`, and answers what is used then.
+    fn take(&mut self, meter: &Quota, cost: Cost, now: Timestamp) -> u64 {
+        let left = self.state.take(meter, cost, now).remaining;
+        meter.capacity().saturating_sub(left)
+    }
+
+    fn close(&mut self, quota: &Quota, closed: &mut Closed) {
+        if self.demanded > quota.amount() {
+            let over = part(self.excess, quota.capacity());
+            if self.window == 0 {
+                closed.cold.push(over);
+            } else {
+                closed.over.push(over);
+                closed.used += part(self.admitted.min(quota.amount()), quota.amount());
+            }
+        }
+        (self.demanded, self.admitted, self.excess) = (0, 0, 0);
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // A figure for people.
+pub(super) fn part(of: u64, whole: u64) -> f64 {
+    of as f64 / whole.max(1) as f64
+}

@@ -1,0 +1,481 @@
+//! The fleet, its store and the network between, in virtual time.
+
+mod events;
+mod trouble;
+
+use std::sync::Arc;
+
+use super::agenda::Agenda;
+use super::demand::{Arrival, Demand};
+use super::dice::{Dice, Weighted};
+use super::figures::{Figures, Over};
+use super::node::{Making, Node, Skew};
+use super::scenario::{RULE, Scenario, SimulationError};
+use super::store::{SimStore, Terms};
+use super::truth::{Refusal, Truth};
+use crate::counters::{Counters, Fleet};
+use crate::engine::{Engine, Outcome, Request, Subject};
+use crate::rules::{Defaults, Format, RuleSet, Source};
+use crate::sync::batch::Boot;
+use crate::sync::event::Report;
+use crate::sync::pacing;
+use crate::units::{Cost, Key, KeySecret, Limit, Nanos, Timestamp};
+use events::Happening;
+
+/// Everything.
+#[derive(Debug)]
+pub struct World {
+    now: Timestamp,
+    /// When the first check may come: the start of a window.
+    start: Timestamp,
+    agenda: Agenda<Happening>,
+    places: Vec<Place>,
+    store: SimStore,
+    /// How many faults keep it stopped, and how many make it stall.
+    stopped: u32,
+    stalled: u32,
+    /// What has reached it since it stalled.
+    waiting: Vec<Happening>,
+    /// Grows whenever the store's connections break.
+    store_life: u64,
+    connections: u64,
+    scenario: Scenario,
+    sources: [Source; 1],
+    defaults: Defaults,
+    terms: Terms,
+    demand: Option<Demand>,
+    dice: Dice,
+    limits: Vec<Arc<Limit>>,
+    truth: Truth,
+    tally: Figures,
+    stale: Stale,
+    /// Old states of the store, by the fault that will bring them back.
+    dumps: Vec<(usize, SimStore)>,
+    admissions: Option<Vec<Admission>>,
+    news: Vec<News>,
+    arrivals: Vec<Arrival>,
+}
+
+/// Where a node runs, or will again.
+#[derive(Debug)]
+struct Place {
+    node: Option<Node>,
+    /// Grows whenever the node starts anew, so that what was meant for its former life
+    /// is told apart.
+    life: u64,
+    /// How many partitions part it from the store.
+    parted: u32,
+    /// The store's life that the node's connection leads to.
+    leads_to: u64,
+    /// When the last messages arrive that are on their way to the store, and back.
+    last_there: Timestamp,
+    last_back: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stale {
+    sum: f64,
+    count: u64,
+    max: Nanos,
+}
+
+/// One admitted check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The node that admitted it, and which of the lives of that node.
+    pub node: usize,
+    /// Its life, from 1.
+    pub life: u64,
+    /// The number of the key.
+    pub key: u32,
+    /// Its cost.
+    pub cost: Cost,
+    /// When, on the store's clock.
+    pub at: Timestamp,
+    /// When, as the node believed.
+    pub counted_at: Timestamp,
+}
+
+/// A report of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// When, on the store's clock.
+    pub at: Timestamp,
+    /// Of which node.
+    pub node: usize,
+    /// What.
+    pub report: Report,
+}
+
+/// Demand is drawn for so long at a time.
+const STEP: Nanos = Nanos::from_millis(1);
+/// So long before the first check the nodes start: time to find each other.
+const WARM_UP: Nanos = Nanos::from_secs(3);
+/// About when it all happens.
+const EPOCH: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
+/// The cells of one node, at most: as many as memory holds.
+const MAX_CELLS: usize = usize::MAX;
+
+impl World {
+    /// A fleet whose nodes have just found each other, before the first check.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if the scenario makes no sense.
+    pub fn new(scenario: &Scenario) -> Result<World, SimulationError> {
+        World::with_rules(scenario, &scenario.rules())
+    }
+
+    /// The same, under `rules` instead of the scenario's limit: YAML with one rule
+    /// called `simulated`, whose first limit is the one that is measured.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if the scenario makes no sense.
+    pub fn with_rules(scenario: &Scenario, rules: &str) -> Result<World, SimulationError> {
+        check(scenario)?;
+        let secret = KeySecret::public();
+        let defaults = Defaults {
+            pace: scenario.pace,
+            secret: secret.clone(),
+        };
+        let sources = [Source {
+            name: "scenario".into(),
+            text: rules.into(),
+            format: Format::Yaml,
+        }];
+        let rules = RuleSet::compile(&sources, &defaults)?.rules;
+        let limits = rules.limits().to_vec();
+        let measured = limits
+            .first()
+            .ok_or(SimulationError::Range("there is no limit"))?;
+        let quota = measured.quota;
+        let start = EPOCH
+            .after(WARM_UP)
+            .window(quota.period())
+            .next()
+            .start(quota.period());
+        let mut dice = Dice::new(scenario.seed);
+        let keys = Weighted::zipf(scenario.keys, scenario.zipf);
+        let demand = Demand::new(
+            scenario.rate,
+            scenario.shape,
+            scenario.nodes,
+            keys,
+            start,
+            dice.fork(),
+        );
+        let place = |_| Place {
+            node: None,
+            life: 0,
+            parted: 0,
+            leads_to: 0,
+            last_there: start,
+            last_back: start,
+        };
+        let mut world = World {
+            now: start.before(WARM_UP),
+            start,
+            agenda: Agenda::default(),
+            places: (0..scenario.nodes).map(place).collect(),
+            store: SimStore::default(),
+            stopped: 0,
+            stalled: 0,
+            waiting: Vec::new(),
+            store_life: 1,
+            connections: 0,
+            scenario: scenario.clone(),
+            sources,
+            terms: Terms {
+                partitions: scenario.partitions.get(),
+                check_value: secret.check_value(),
+            },
+            defaults,
+            demand: Some(demand),
+            dice,
+            limits,
+            truth: Truth::new(quota, scenario.keys, start)?,
+            tally: Figures::default(),
+            stale: Stale::default(),
+            dumps: Vec::new(),
+            admissions: None,
+            news: Vec::new(),
+            arrivals: Vec::new(),
+        };
+        for place in &mut world.places {
+            (place.last_there, place.last_back) = (world.now, world.now);
+        }
+        let poll = pacing::poll(scenario.pace);
+        for node in 0..world.places.len() {
+            // No two nodes tick at the same moment.
+            let at = world.now.after(Nanos::new(world.dice.below(poll.get())));
+            world.agenda.enter(at, Happening::Starts { node });
+        }
+        world.enter_faults();
+        world.happen_until(start);
+        world.tally = Figures::default();
+        Ok(world)
+    }
+
+    /// When the first check may come.
+    pub fn start(&self) -> Timestamp {
+        self.start
+    }
+
+    /// The time on the store's clock.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Checks so far.
+    pub fn checks(&self) -> u64 {
+        self.tally.checks
+    }
+
+    /// Where it stands, for telling where something went wrong.
+    pub fn place(&self) -> String {
+        let passed = self.now.since(self.start);
+        let (seed, step) = (self.scenario.seed, self.agenda.entered());
+        format!("seed {seed}, step {step}, {passed} after the start")
+    }
+
+    /// How often the node has started.
+    pub fn life(&self, node: usize) -> u64 {
+        self.places.get(node).map_or(0, |place| place.life)
+    }
+
+    /// Cost that living nodes have admitted and never sent, because its window no
+    /// longer mattered.
+    pub fn expired(&self) -> u64 {
+        let nodes = self.places.iter().filter_map(|place| place.node.as_ref());
+        nodes
+            .map(|node| node.engine.counters().totals().expired)
+            .sum()
+    }
+
+    /// The limits that apply to every check, the measured one first.
+    pub fn limits(&self) -> &[Arc<Limit>] {
+        &self.limits
+    }
+
+    /// The cell of the key of this number under `limit`.
+    pub fn key(limit: &Limit, number: u32) -> Key {
+        limit.hasher.key_of("key", &number.to_be_bytes())
+    }
+
+    /// The store as it is now.
+    pub fn store(&self) -> &SimStore {
+        &self.store
+    }
+
+    /// From now on remembers every admission.
+    pub fn remember_admissions(&mut self) {
+        self.admissions.get_or_insert_default();
+    }
+
+    /// What was admitted since [`World::remember_admissions`].
+    pub fn admissions(&self) -> &[Admission] {
+        self.admissions.as_deref().unwrap_or_default()
+    }
+
+    /// What nodes reported of the store: found and lost, hashes lost and undone.
+    pub fn news(&self) -> &[News] {
+        &self.news
+    }
+
+    /// No more checks come by themselves.
+    pub fn end_demand(&mut self) {
+        self.demand = None;
+    }
+
+    /// From now on the network is another.
+    pub fn set_network(&mut self, network: super::Network) {
+        self.scenario.network = network;
+    }
+
+    /// What is used of the measured limit for the key of this number, in truth.
+    pub fn used(&mut self, key: u32) -> u64 {
+        self.truth.used(key, self.now)
+    }
+
+    /// Runs until `end` on the store's clock, with the demand.
+    pub fn run_until(&mut self, end: Timestamp) {
+        while self.now < end {
+            let until = self.now.after(STEP).min(end);
+            let mut arrivals = std::mem::take(&mut self.arrivals);
+            if let Some(demand) = &mut self.demand {
+                demand.draw(self.now.max(self.start), until, &mut arrivals);
+            }
+            for arrival in arrivals.drain(..) {
+                self.happen_until(arrival.at);
+                let node = arrival.node as usize;
+                self.check(node, arrival.key, Cost::ONE);
+            }
+            self.arrivals = arrivals;
+            self.happen_until(until);
+        }
+    }
+
+    /// Lets time pass without demand until every node has sent all it has and heard
+    /// all answers, for at most `most`. Answers whether it came to that.
+    pub fn settle(&mut self, most: Nanos) -> bool {
+        let end = self.now.after(most);
+        loop {
+            let nodes = self.places.iter().filter_map(|place| place.node.as_ref());
+            if nodes.into_iter().all(Node::is_idle) {
+                return true;
+            }
+            if self.now >= end {
+                return false;
+            }
+            self.happen_until(self.now.after(STEP));
+        }
+    }
+
+    /// Makes every node send what it has at once, and look at every hash.
+    pub fn flush(&mut self) {
+        for node in 0..self.places.len() {
+            self.with_node(node, |node, wants| node.flush(wants));
+        }
+    }
+
+    /// Checks `cost` for a key on a node, now; a cost of zero is a peek. `None` if the
+    /// node is away. Answers the outcome, and what is left of the limit that decided.
+    pub fn check(&mut self, node: usize, key: u32, cost: Cost) -> Option<(Outcome, u64)> {
+        let place = self.places.get(node)?;
+        let present = place.node.as_ref().filter(|node| !node.is_leaving())?;
+        present.set_time(self.now);
+        let number = key.to_be_bytes();
+        let subject = Subject::Rule {
+            rule: RULE,
+            key: &number,
+            tier: None,
+        };
+        let snapshot = present.engine.snapshot();
+        let decision = snapshot.decide(&Request { subject, cost }, present.clock.now());
+        let (outcome, counted_at) = (decision.outcome, decision.now);
+        let left = decision.limit.map_or(0, |limit| limit.remaining);
+        if cost.is_peek() {
+            return Some((outcome, left));
+        }
+        if let Some(stale) = decision.stale {
+            self.stale.sum += stale.as_secs_f64();
+            self.stale.count += 1;
+            self.stale.max = self.stale.max.max(stale);
+        }
+        self.tally.checks += 1;
+        let life = place.life;
+        match outcome {
+            _ if outcome.is_allowed() => {
+                self.truth.admitted(key, cost, self.now);
+                self.tally.admitted += 1;
+                let by = &mut self.tally.admitted_by;
+                by.resize(by.len().max(node + 1), 0);
+                by[node] += 1;
+                if let Some(admissions) = &mut self.admissions {
+                    admissions.push(Admission {
+                        node,
+                        life,
+                        key,
+                        cost,
+                        at: self.now,
+                        counted_at,
+                    });
+                }
+            }
+            Outcome::Unavailable => self.tally.unavailable += 1,
+            _ => {
+                self.tally.refused += 1;
+                if self.truth.refused(key, cost, self.now) == Refusal::Wrong {
+                    self.tally.wrongly_refused += 1;
+                }
+            }
+        }
+        Some((outcome, left))
+    }
+
+    /// Ends it, and answers what was measured.
+    #[allow(clippy::cast_precision_loss)] // Figures for people.
+    pub fn figures(self) -> Figures {
+        let closed = self.truth.close();
+        let windows = closed.over.len() as f64;
+        Figures {
+            nodes: self.scenario.nodes,
+            seconds: self.now.since(self.start).as_secs_f64(),
+            used: if windows > 0.0 {
+                closed.used / windows
+            } else {
+                0.0
+            },
+            over: Over::of(closed.over),
+            cold: Over::of(closed.cold),
+            stale_mean: self.stale.sum / self.stale.count.max(1) as f64,
+            stale_max: self.stale.max.as_secs_f64(),
+            ..self.tally
+        }
+    }
+
+    /// The node at `place` starts, for the first time or anew.
+    fn start_node(&mut self, node: usize) {
+        let Ok(rules) = RuleSet::compile(&self.sources, &self.defaults) else {
+            return; // They were compiled before.
+        };
+        let counters = Arc::new(Counters::new(MAX_CELLS, Fleet::with_store()));
+        let engine = Engine::new(rules.rules, counters, &self.defaults.secret);
+        let skew = self.scenario.skews.get(node).copied();
+        let making = Making {
+            boot: Boot::new(self.dice.number()),
+            partitions: self.scenario.partitions,
+            poll: pacing::poll(self.scenario.pace),
+            skew: skew.unwrap_or_default(),
+            since: self.start,
+        };
+        let luck = self.dice.fork();
+        let mut wants = Vec::new();
+        let started = Node::start(engine, making, self.now, luck, &mut wants);
+        let place = &mut self.places[node];
+        place.life += 1;
+        place.node = started.ok();
+        let life = place.life;
+        self.agenda.enter(self.now, Happening::Ticks { node, life });
+        let turn = 0;
+        self.agenda
+            .enter(self.now, Happening::Sweeps { node, life, turn });
+        self.grant(node, wants);
+    }
+}
+
+fn check(scenario: &Scenario) -> Result<(), SimulationError> {
+    let range = |holds: bool, what| {
+        if holds {
+            Ok(())
+        } else {
+            Err(SimulationError::Range(what))
+        }
+    };
+    range(
+        (1..=10_000).contains(&scenario.nodes),
+        "nodes: from 1 to 10,000",
+    )?;
+    range(
+        (1..=100_000_000).contains(&scenario.keys),
+        "keys: from 1 to 100,000,000",
+    )?;
+    range(
+        (0.0..=1e9).contains(&scenario.rate),
+        "rate: up to 1,000,000,000 a second",
+    )?;
+    range((0.0..=10.0).contains(&scenario.zipf), "zipf: from 0 to 10")?;
+    range(
+        (0.0..1.0).contains(&scenario.network.loss),
+        "loss: from 0 to below 1",
+    )?;
+    let named = |fault: &super::Fault| fault.trouble.nodes().all(|n| n < scenario.nodes as usize);
+    range(
+        scenario.faults.iter().all(named),
+        "a fault of a node that there is not",
+    )?;
+    let slow = |skew: &Skew| skew.drift.abs() <= 100_000;
+    range(
+        scenario.skews.iter().all(slow),
+        "drift: up to 100,000 millionths",
+    )
+}

@@ -1,0 +1,208 @@
+//! How far from its limit a fleet is.
+
+use tidegate::simulation::{Fault, Figures, Memory, Network, Scenario, Shape, Skew, Trouble};
+use tidegate::units::{Algorithm, Consistency, Nanos, StoreLoss};
+
+use crate::kit::each_seed;
+
+const SECOND: Nanos = Nanos::from_secs(1);
+const SHAPES: [(&str, Shape); 4] = [
+    ("even", Shape::Even),
+    ("skewed", Shape::Skewed(0.91)),
+    (
+        "shifting",
+        Shape::Shifting {
+            share: 0.91,
+            every: SECOND.times(2),
+        },
+    ),
+    ("bursting", Shape::Bursting(10)),
+];
+
+/// What an `approximate` limit of 1,000 a second with four nodes may be over, at ten
+/// times its demand at the most: the mean of all windows, and the worst.
+const BOUNDS: [(Algorithm, f64, f64); 5] = [
+    (Algorithm::FixedWindow, 0.35, 0.40),
+    (Algorithm::SlidingWindow, 0.10, 0.40),
+    (Algorithm::SlidingLog, 0.65, 0.90),
+    (Algorithm::TokenBucket, 0.05, 0.10),
+    (Algorithm::LeakyBucket, 0.05, 0.10),
+];
+
+fn run(scenario: &Scenario) -> Figures {
+    scenario.run(|_| ()).unwrap()
+}
+
+#[test]
+fn a_scenario_gives_the_same_figures_every_time_and_a_seed_gives_others() {
+    let scenario = Scenario {
+        network: Network {
+            jitter: Nanos::from_millis(2),
+            ..Network::default()
+        },
+        windows: 5,
+        ..Scenario::default()
+    };
+    let first = run(&scenario);
+    assert_eq!(run(&scenario), first);
+    let other = Scenario {
+        seed: 2,
+        ..scenario
+    };
+    assert_ne!(run(&other), first);
+}
+
+#[test]
+fn approximate_stays_within_its_bound() {
+    for (algorithm, mean, worst) in BOUNDS {
+        for (name, shape) in SHAPES {
+            for times in [2.0, 10.0] {
+                let scenario = Scenario {
+                    algorithm,
+                    shape,
+                    rate: 1_000.0 * times,
+                    windows: 6,
+                    ..Scenario::default()
+                };
+                let figures = run(&scenario);
+                let (over, used) = (figures.over, figures.used);
+                let place = format!("{}, {name}, {times} times the limit", algorithm.name());
+                assert!(
+                    over.mean <= mean && over.worst <= worst,
+                    "{place}: {over:?}"
+                );
+                assert!(figures.cold.worst <= 0.5, "{place}: {:?}", figures.cold);
+                assert_eq!(over.windows, 6, "{place}");
+                assert!(used > 0.99, "{place}: {used} used");
+            }
+        }
+    }
+}
+
+#[test]
+fn below_the_limit_nothing_is_refused() {
+    for algorithm in Algorithm::ALL {
+        for (name, shape) in SHAPES {
+            each_seed(2, |seed| {
+                let scenario = Scenario {
+                    algorithm,
+                    shape,
+                    // Bursts of ten would go beyond it by chance at 0.9.
+                    rate: 800.0,
+                    windows: 6,
+                    seed,
+                    ..Scenario::default()
+                };
+                let figures = run(&scenario);
+                let refused = (figures.refused, figures.unavailable);
+                assert_eq!(refused, (0, 0), "{} {name} seed {seed}", algorithm.name());
+            });
+        }
+    }
+}
+
+#[test]
+fn one_node_alone_is_exact() {
+    for algorithm in Algorithm::ALL {
+        let scenario = Scenario {
+            nodes: 1,
+            algorithm,
+            consistency: Consistency::Local,
+            windows: 6,
+            ..Scenario::default()
+        };
+        let figures = run(&scenario);
+        let name = algorithm.name();
+        assert_eq!(
+            (figures.over.worst, figures.cold.worst),
+            (0.0, 0.0),
+            "{name}"
+        );
+        // The store tells its time in microseconds: at an edge the node is behind.
+        assert!(figures.wrongly_refused_part() < 0.001, "{name}");
+        assert_eq!(figures.batches, 0, "{name}");
+    }
+}
+
+/// The judge must be able to say so: nodes that do not talk admit the limit each.
+#[test]
+fn four_nodes_alone_admit_four_times_the_limit() {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingLog] {
+        let scenario = Scenario {
+            algorithm,
+            rate: 40_000.0,
+            consistency: Consistency::Local,
+            windows: 3,
+            ..Scenario::default()
+        };
+        let figures = run(&scenario);
+        let over = figures.over;
+        assert_eq!((over.mean, over.worst), (3.0, 3.0), "{}", algorithm.name());
+        assert_eq!(figures.admitted, 4 * 4_000, "{}", algorithm.name());
+    }
+}
+
+#[test]
+fn clocks_that_are_wrong_and_drift_change_little() {
+    let skews = vec![
+        Skew {
+            ahead: 5_000_000_000,
+            drift: 100,
+        },
+        Skew {
+            ahead: -90_000_000_000,
+            drift: -200,
+        },
+        Skew {
+            ahead: -400 * 86_400 * 1_000_000_000,
+            drift: 0,
+        },
+        Skew {
+            ahead: 3_600_000_000_000,
+            drift: 0,
+        },
+    ];
+    let right = Scenario {
+        windows: 10,
+        ..Scenario::default()
+    };
+    let wrong = Scenario {
+        skews,
+        ..right.clone()
+    };
+    let (right, wrong) = (run(&right), run(&wrong));
+    assert!(wrong.over.worst <= right.over.worst + 0.01, "{wrong:?}");
+    assert!(wrong.wrongly_refused_part() < 0.001, "{wrong:?}");
+}
+
+#[test]
+fn without_its_store_a_limit_does_as_it_says() {
+    let stop = Fault {
+        after: SECOND.times(2),
+        trouble: Trouble::StoreStops {
+            away: SECOND.times(6),
+            memory: Memory::Kept,
+        },
+    };
+    let with = |on_store_loss, rate| {
+        run(&Scenario {
+            faults: vec![stop.clone()],
+            on_store_loss,
+            rate,
+            windows: 9,
+            ..Scenario::default()
+        })
+    };
+    let share = with(StoreLoss::Share, 4_000.0);
+    assert!(share.used > 0.99, "{share:?}");
+    // Until the loss is noticed each node may go beyond its share.
+    assert!(share.over.worst < 1.0, "{share:?}");
+    assert_eq!(share.unavailable, 0);
+    let closed = with(StoreLoss::Closed, 4_000.0);
+    // It is gone for six seconds and found again within four.
+    assert!((20_000..32_000).contains(&closed.unavailable), "{closed:?}");
+    let open = with(StoreLoss::Open, 4_000.0);
+    assert!((2.9..3.1).contains(&open.over.worst), "{open:?}");
+    let local = with(StoreLoss::Local, 8_000.0);
+    assert!((2.9..=3.0).contains(&local.over.worst), "{local:?}");
+}

@@ -1,0 +1,119 @@
+//! What the tests of simulated fleets share.
+
+use std::collections::BTreeMap;
+
+use tidegate::simulation::{Chaos, Dice, Network, Scenario, Value, World};
+use tidegate::units::{Algorithm, Cost, Limit, Nanos, Partitions};
+
+/// Runs `scene` for each seed, or for the one in `TIDEGATE_SEED`, and says which one
+/// failed.
+pub(crate) fn each_seed(count: u64, scene: impl Fn(u64)) {
+    let seeds = match std::env::var("TIDEGATE_SEED") {
+        Ok(seed) => seed.parse().map(|seed| seed..seed + 1).unwrap(),
+        Err(_) => 0..count,
+    };
+    for seed in seeds {
+        let told = Told(seed);
+        scene(seed);
+        std::mem::forget(told);
+    }
+}
+
+/// Tells its seed when a test fails.
+struct Told(u64);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        eprintln!("replay it with TIDEGATE_SEED={}", self.0);
+    }
+}
+
+/// A network that loses and doubles these parts of the messages, and delays some.
+pub(crate) fn noise(lost: f64, doubled: f64) -> Network {
+    Network {
+        round_trip: Nanos::from_millis(10),
+        jitter: Nanos::from_millis(5),
+        chaos: Chaos {
+            lost,
+            doubled,
+            late: 0.05,
+        },
+        ..Network::default()
+    }
+}
+
+/// Three nodes, 20 keys, no demand of its own, and a limit that is far away and lasts
+/// longer than any test.
+pub(crate) fn quiet(seed: u64, algorithm: Algorithm) -> Scenario {
+    let log = algorithm == Algorithm::SlidingLog;
+    Scenario {
+        nodes: 3,
+        rate: 0.0,
+        keys: 20,
+        algorithm,
+        limit: if log { 100_000 } else { 1_000_000 },
+        window: Nanos::from_secs(if algorithm.is_bucket() { 86_400 } else { 3_600 }),
+        partitions: Partitions::new(4).unwrap(),
+        seed,
+        ..Scenario::default()
+    }
+}
+
+/// Some checks on every node, of costs up to 3.
+pub(crate) fn traffic(world: &mut World, dice: &mut Dice, nodes: usize, keys: u32) {
+    for node in 0..nodes {
+        for _ in 0..dice.below(4) {
+            let key = u32::try_from(dice.below(u64::from(keys))).unwrap();
+            world.check(node, key, Cost::new(1 + dice.below(3)));
+        }
+    }
+}
+
+/// That much time with such traffic every 5 ms.
+pub(crate) fn traffic_for(
+    world: &mut World,
+    dice: &mut Dice,
+    nodes: usize,
+    keys: u32,
+    span: Nanos,
+) {
+    let end = world.now().after(span);
+    while world.now() < end {
+        traffic(world, dice, nodes, keys);
+        world.run_until(world.now().after(Nanos::from_millis(5)));
+    }
+}
+
+/// Waits on a network that is well until all is sent and answered.
+#[track_caller]
+pub(crate) fn settle(world: &mut World) {
+    world.set_network(Network::default());
+    // What was lost or late before is given up first, and a lost hash is noticed.
+    world.run_until(world.now().after(Nanos::from_secs(12)));
+    let settled = world.settle(Nanos::from_secs(60));
+    assert!(settled, "something is still under way: {}", world.place());
+}
+
+/// What the store has counted of each key of `limit`, by number; for windows.
+pub(crate) fn counted(world: &World, limit: &Limit, keys: u32) -> BTreeMap<u32, u64> {
+    let numbers: BTreeMap<_, u32> = (0..keys).map(|n| (World::key(limit, n), n)).collect();
+    let mut counted = BTreeMap::new();
+    for (_, _, cells) in world.store().contents(world.now()) {
+        for (key, value) in cells {
+            if let (Some(number), Value::Count(count)) = (numbers.get(&key), value) {
+                *counted.entry(*number).or_default() += count;
+            }
+        }
+    }
+    counted.retain(|_, count| *count > 0);
+    counted
+}
+
+/// What was admitted of each key.
+pub(crate) fn admitted(world: &World) -> BTreeMap<u32, u64> {
+    let mut admitted = BTreeMap::new();
+    for admission in world.admissions() {
+        *admitted.entry(admission.key).or_default() += admission.cost.get();
+    }
+    admitted
+}
