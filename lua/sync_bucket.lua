@@ -28,6 +28,8 @@ local before = missing and call('HMGET', KEYS[2], unpack(ARGV)) or {}
 local after = fits and call('EXISTS', KEYS[3]) == 1 and call('HMGET', KEYS[3], unpack(ARGV)) or {}
 local time = call('TIME')
 local now, slice = time[1] * 1000000 + time[2], batch[11]
+-- The largest number below 2^63 that a double can hold.
+local most = 9223372036854774784
 
 local function aged(cell)
   if not cell then return 0, now, 0, 0 end
@@ -75,7 +77,7 @@ for i = 2, n do
     -- What is less than one unit is nothing.
     local told, reached = level, debt + (ask and asks[ask + 3] or 1) > room and 2 or debt * 2 >= room and 1 or 0
     if reached > level then
-      redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, math.ceil(debt), demand, batch[6], time[1] + 0, time[2] + 0))
+      redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, math.min(math.ceil(debt), most), demand, batch[6], time[1] + 0, time[2] + 0))
       level = reached
     elseif reached == 0 then
       level = 0
@@ -91,8 +93,7 @@ for i = 2, n do
     end
   end
   if ask then demands[#demands + 1] = demand end
-  -- The largest number below 2^63 that a double can hold.
-  out[i + 2] = math.min(math.ceil(debt), 9223372036854774784)
+  out[i + 2] = math.min(math.ceil(debt), most)
 end
 local again = granted
 if not fits then

@@ -26,5 +26,5 @@ pub use figures::{Figures, Over};
 pub use network::{Chaos, Network};
 pub use node::Skew;
 pub use scenario::{Progress, Scenario, SimulationError};
-pub use store::{SimStore, Terms, Value};
+pub use store::{Bucket, Count, SimStore, Terms, Value};
 pub use world::{Admission, News, World};

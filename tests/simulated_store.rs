@@ -9,12 +9,12 @@ mod kit;
 use std::collections::BTreeMap;
 
 use kit::Redis;
-use redis::{Connection, Value};
-use tidegate::counters::{Delta, HashId, Slot, Space};
-use tidegate::simulation::{Dice, SimStore, Terms, Value as Stored};
-use tidegate::sync::SyncConfig;
+use redis::{Connection, PubSub, Value};
+use tidegate::counters::{Announcement, Ask, Delta, HashId, Slot, Space};
+use tidegate::simulation::{Bucket, Count, Dice, SimStore, Terms, Value as Stored};
 use tidegate::sync::batch::{Batch, BatchReply, Boot, Hello, HelloReply, LaneName, Token};
 use tidegate::sync::wire::Wire;
+use tidegate::sync::{SyncConfig, announcement};
 use tidegate::units::{
     Algorithm, Key, KeySecret, Nanos, Pace, Partition, Partitions, Quota, Timestamp, WindowId,
 };
@@ -38,10 +38,16 @@ fn config(partitions: u16, secret: KeySecret) -> SyncConfig {
     }
 }
 
+/// A window that is not over.
+const OPEN: u64 = 1 << 33;
+const CHANNEL: &str = "sim:full";
+const END: &str = "that is all";
+
 /// A real store and a simulated one, which are told the same.
 struct Both {
     redis: Redis,
     connection: Connection,
+    announced: Vec<Announcement>,
     simulated: SimStore,
     wire: Wire,
     dice: Dice,
@@ -58,6 +64,7 @@ impl Both {
             command.exec(&mut connection).unwrap();
         }
         Both {
+            announced: Vec::new(),
             redis,
             connection,
             simulated: SimStore::default(),
@@ -77,9 +84,31 @@ impl Both {
         let value: Value = self.wire.batch(batch).query(&mut self.connection).unwrap();
         let real = self.wire.batch_reply(batch, value).unwrap();
         self.time = real.time;
-        let simulated = self.simulated.batch(batch, real.time);
+        let mut announced = Vec::new();
+        let simulated = self.simulated.batch(batch, real.time, &mut announced);
         assert_eq!(simulated, real, "{}: {batch:?}", self.place);
+        self.announced.append(&mut announced);
         real
+    }
+
+    /// Does something, and compares what was announced meanwhile.
+    fn listening_to(&mut self, act: impl FnOnce(&mut Both)) {
+        let mut connection = self.redis.connect();
+        let mut listener: PubSub<'_> = connection.as_pubsub();
+        listener.subscribe(CHANNEL).unwrap();
+        act(self);
+        self.redis.cli(&["PUBLISH", CHANNEL, END]);
+        let mut real: Vec<Announcement> = Vec::new();
+        loop {
+            let message = listener.get_message().unwrap();
+            if message.get_payload_bytes() == END.as_bytes() {
+                break;
+            }
+            let payload = message.get_payload_bytes();
+            let read = announcement::read(payload);
+            real.push(read.unwrap_or_else(|| panic!("{}: {payload:?}", self.place)));
+        }
+        assert_eq!(std::mem::take(&mut self.announced), real, "{}", self.place);
     }
 
     fn hello(&mut self, wire: &Wire, node: Boot, terms: Terms, hello: Hello) -> HelloReply {
@@ -130,6 +159,26 @@ impl Both {
         usize::try_from(self.dice.below(count as u64)).unwrap()
     }
 
+    fn delta(&mut self, space: Space) -> Delta {
+        // Of a bucket the numbers are times.
+        let unit = match space {
+            Space::Windows { .. } => 1,
+            Space::Buckets { .. } => 1_000_003,
+        };
+        let ask = (self.dice.below(2) == 0).then(|| Ask {
+            want: self.one_of(&[0, 1, 7, 300, 1 << 40]) * unit,
+            portion: self.one_of(&[0, 1, 250_000, 333_333, 950_000, 1_000_000]),
+            unit,
+            demand: i64::try_from(self.dice.below(2_000_000)).unwrap() - 900_000,
+        });
+        Delta {
+            cost: self.cost(),
+            upto: 0,
+            room: self.one_of(&[0, 10, 1_000, 3_000, 1 << 42]) * unit,
+            ask,
+        }
+    }
+
     fn cost(&mut self) -> i64 {
         let small = i64::try_from(self.dice.below(2_000)).unwrap();
         match self.dice.below(20) {
@@ -147,13 +196,101 @@ impl Both {
 /// What the store holds for a cell.
 fn bytes(value: Stored) -> Vec<u8> {
     match value {
-        Stored::Count(count) => count.to_string().into_bytes(),
-        Stored::Debt { debt, last } => [debt.to_be_bytes(), last.to_be_bytes()].concat(),
+        Stored::Count(Count {
+            total,
+            demand,
+            level,
+        }) => {
+            if demand + f64::from(level) == 0.0 {
+                format!("{total:.0}").into_bytes()
+            } else {
+                format!("{total:.0} {demand:.0} {level}").into_bytes()
+            }
+        }
+        Stored::Debt(Bucket {
+            debt,
+            last,
+            demand,
+            level,
+        }) => {
+            let level = f64::from(level);
+            if demand + level == 0.0 {
+                [debt, last].map(f64::to_be_bytes).concat()
+            } else {
+                [debt, last, demand, level].map(f64::to_be_bytes).concat()
+            }
+        }
     }
 }
 
 fn space(algorithm: Algorithm, period: Nanos) -> Space {
     Space::of(&Quota::new(algorithm, 1_000, period, None).unwrap())
+}
+
+/// Random batches: new ones, late ones, and some again.
+fn batches(both: &mut Both, seed: u64, keys: &[Key], spaces: &[Space]) {
+    let mut sent: Vec<Batch> = Vec::new();
+    let mut tokens: BTreeMap<(HashId, u64), Token> = BTreeMap::new();
+    for step in 0..300 {
+        both.place = format!("seed {seed}, step {step}");
+        if both.dice.below(60) == 0 {
+            both.flush();
+        }
+        // Now and then one comes again, or late.
+        if !sent.is_empty() && both.dice.below(6) == 0 {
+            let again = both.below(sent.len());
+            both.batch(&sent[again].clone());
+            continue;
+        }
+        let id = HashId {
+            partition: Partition::new(3),
+            slot: Slot {
+                space: both.one_of(spaces),
+                window: WindowId::new(both.one_of(&[1_000, OPEN - 1, OPEN]) + both.dice.below(2)),
+            },
+        };
+        let boot = both.dice.below(3);
+        let lane = LaneName {
+            boot: Boot::new(boot),
+            number: 0,
+        };
+        let known = tokens.get(&(id, boot)).copied();
+        let previous = match both.dice.below(12) {
+            0 => None,
+            1 => Some(Token {
+                generation: 9,
+                number: 9,
+            }),
+            _ => known,
+        };
+        let new = Token {
+            generation: 0,
+            number: step + 1,
+        };
+        let mut cells: Vec<(Key, Delta)> = Vec::new();
+        for key in keys {
+            if both.dice.below(3) == 0 {
+                cells.push((*key, both.delta(id.slot.space)));
+            }
+        }
+        let batch = Batch {
+            id,
+            lane,
+            previous,
+            new,
+            cells,
+        };
+        let reply = both.batch(&batch);
+        match reply.token {
+            tidegate::sync::batch::Stored::Token(token) => {
+                tokens.insert((id, boot), token);
+            }
+            _ => {
+                tokens.remove(&(id, boot));
+            }
+        }
+        sent.push(batch);
+    }
 }
 
 #[test]
@@ -167,72 +304,10 @@ fn the_scripts_and_the_simulated_store_do_the_same() {
         space(Algorithm::TokenBucket, Nanos::from_secs(1)),
         space(Algorithm::LeakyBucket, Nanos::from_secs(3_600)),
     ];
-    for seed in seeds(40) {
+    for seed in seeds(25) {
         both.flush();
         both.dice = Dice::new(seed);
-        let mut sent: Vec<Batch> = Vec::new();
-        let mut tokens: BTreeMap<(HashId, u64), Token> = BTreeMap::new();
-        for step in 0..120 {
-            both.place = format!("seed {seed}, step {step}");
-            if both.dice.below(60) == 0 {
-                both.flush();
-            }
-            // Now and then one comes again, or late.
-            if !sent.is_empty() && both.dice.below(6) == 0 {
-                let again = both.below(sent.len());
-                both.batch(&sent[again].clone());
-                continue;
-            }
-            let id = HashId {
-                partition: Partition::new(3),
-                slot: Slot {
-                    space: both.one_of(&spaces),
-                    window: WindowId::new(1_000 + both.dice.below(3)),
-                },
-            };
-            let boot = both.dice.below(3);
-            let lane = LaneName {
-                boot: Boot::new(boot),
-                number: 0,
-            };
-            let known = tokens.get(&(id, boot)).copied();
-            let previous = match both.dice.below(12) {
-                0 => None,
-                1 => Some(Token {
-                    generation: 9,
-                    number: 9,
-                }),
-                _ => known,
-            };
-            let new = Token {
-                generation: 0,
-                number: step + 1,
-            };
-            let mut cells: Vec<(Key, Delta)> = Vec::new();
-            for key in &keys {
-                if both.dice.below(3) == 0 {
-                    let cost = both.cost();
-                    cells.push((*key, Delta { cost, upto: 0 }));
-                }
-            }
-            let batch = Batch {
-                id,
-                lane,
-                previous,
-                new,
-                cells,
-            };
-            let reply = both.batch(&batch);
-            match reply.token {
-                tidegate::sync::batch::Stored::Token(token) => {
-                    tokens.insert((id, boot), token);
-                }
-                _ => {
-                    tokens.remove(&(id, boot));
-                }
-            }
-            sent.push(batch);
-        }
+        both.listening_to(|both| batches(both, seed, &keys, &spaces));
         both.compare_contents();
     }
 }

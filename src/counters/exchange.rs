@@ -125,7 +125,8 @@ impl Cell {
         };
         // The sync looks at it at the poll before it is due.
         let soon = pace.min_interval.times(2);
-        (wants.lease == 0 && wants.next == 0 && left > soon && ends > soon).then_some(left.minus(pace.min_interval))
+        (wants.lease == 0 && wants.next == 0 && left > soon && ends > soon)
+            .then_some(left.minus(pace.min_interval))
     }
 
     /// Gives back what of the lease is not needed here, and answers when to look again.

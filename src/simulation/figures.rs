@@ -30,7 +30,7 @@ pub struct Figures {
     pub batches: u64,
     /// Cells in those batches.
     pub deltas: u64,
-    /// Announcements that the store sent, each to one node.
+    /// Announcements that nodes heard, each node's for itself.
     pub pushes: u64,
     /// Hellos that the nodes sent.
     pub hellos: u64,

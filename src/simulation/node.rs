@@ -150,14 +150,6 @@ impl Node {
         std::mem::take(&mut self.reports)
     }
 
-    /// The store has announced something to all nodes.
-    pub(super) fn announced(&mut self, announced: Announcement, wants: &mut Vec<Want>) {
-        let now = self.now();
-        self.core
-            .announced(announced, self.engine.counters(), now);
-        self.perform(wants);
-    }
-
     pub(super) fn tick(&mut self, wants: &mut Vec<Want>) {
         let now = self.now();
         self.core.tick(self.engine.counters(), now);
@@ -199,6 +191,13 @@ impl Node {
             },
         };
         self.core.handle(event, self.engine.counters(), now);
+        self.perform(wants);
+    }
+
+    /// The store announces something to all nodes.
+    pub(super) fn announced(&mut self, announced: Announcement, wants: &mut Vec<Want>) {
+        let now = self.now();
+        self.core.announced(announced, self.engine.counters(), now);
         self.perform(wants);
     }
 

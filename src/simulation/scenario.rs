@@ -149,3 +149,60 @@ impl Scenario {
 
 /// The rule that is asked.
 pub(super) const RULE: &str = "simulated";
+
+#[cfg(test)]
+mod tests {
+    use super::super::fault::Trouble;
+    use super::*;
+
+    #[test]
+    fn progress_is_told_up_to_the_end() {
+        let scenario = Scenario {
+            windows: 1,
+            ..Scenario::default()
+        };
+        let mut told = Vec::new();
+        let figures = scenario.run(|progress| told.push(progress)).unwrap();
+        assert!(told.is_sorted_by(|a, b| a.done < b.done && a.checks <= b.checks));
+        let last = told.last().unwrap();
+        assert_eq!((last.done, last.checks), (1.0, figures.checks));
+        assert_eq!((figures.seconds, figures.nodes), (2.0, 4));
+        assert_eq!(figures.admitted_by.iter().sum::<u64>(), figures.admitted);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let fails = |scenario: Scenario| match scenario.run(|_| ()) {
+            Err(error) => error.to_string(),
+            Ok(_) => String::new(),
+        };
+        let usual = Scenario::default;
+        let none = Scenario {
+            nodes: 0,
+            ..usual()
+        };
+        assert_eq!(fails(none), "nodes: from 1 to 10,000");
+        let short = Scenario {
+            window: Nanos::new(1),
+            ..usual()
+        };
+        assert!(fails(short).starts_with("the limit cannot be compiled"));
+        let fault = Fault {
+            after: Nanos::ZERO,
+            trouble: Trouble::NodeCrashes {
+                node: 4,
+                away: Nanos::ZERO,
+            },
+        };
+        let stranger = Scenario {
+            faults: vec![fault],
+            ..usual()
+        };
+        assert_eq!(fails(stranger), "a fault of a node that there is not");
+        let rate = Scenario {
+            rate: f64::NAN,
+            ..usual()
+        };
+        assert!(fails(rate).starts_with("rate"));
+    }
+}

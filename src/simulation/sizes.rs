@@ -5,14 +5,15 @@ use crate::sync::batch::{Batch, BatchReply};
 
 /// The command of a batch without its cells: the script's name, key, lane and tokens.
 const BATCH: u64 = 215;
-/// A cell's field, 16 bytes and their frame, and its delta.
+/// A cell's field, 16 bytes and their frame, its delta and its room.
 const CELL: u64 = 28;
+/// What is asked for a cell, and what is told of it.
+const ASK: u64 = 16;
+const TOLD: u64 = 12;
+/// An announcement to one node.
+pub(super) const ANNOUNCEMENT: u64 = 130;
 /// The answer without its totals: token and time.
 const BATCH_REPLY: u64 = 45;
-/// What an ask adds to a cell.
-const ASK: u64 = 14;
-/// An announcement to one node.
-pub(super) const ANNOUNCEMENT: u64 = 120;
 /// A hello.
 pub(super) const HELLO: u64 = 230;
 /// What is answered to one.
@@ -27,9 +28,8 @@ pub(super) fn batch(batch: &Batch) -> u64 {
 /// The bytes of its answer.
 pub(super) fn batch_reply(reply: &BatchReply) -> u64 {
     let digits = |total: &u64| u64::from(total.checked_ilog10().unwrap_or(0)) + 4;
-    let told = reply.told.iter().flat_map(|told| [told.demand, told.grant]);
-    let totals: u64 = reply.totals.iter().map(digits).sum();
-    BATCH_REPLY + totals + told.map(|number| digits(&number)).sum::<u64>()
+    let told = TOLD * reply.told.len() as u64;
+    BATCH_REPLY + reply.totals.iter().map(digits).sum::<u64>() + told
 }
 
 #[cfg(test)]

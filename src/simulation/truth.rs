@@ -152,3 +152,77 @@ impl KeyTruth {
 pub(super) fn part(of: u64, whole: u64) -> f64 {
     of as f64 / whole.max(1) as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Nanos;
+
+    const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
+
+    fn truth(algorithm: Algorithm) -> Truth {
+        let second = Nanos::from_secs(1);
+        let quota = Quota::new(algorithm, 10, second, None).unwrap();
+        Truth::new(quota, 2, START).unwrap()
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        START.after(Nanos::from_millis(millis))
+    }
+
+    #[test]
+    fn what_is_admitted_beyond_the_limit_is_told_as_a_part_of_it() {
+        for algorithm in Algorithm::ALL {
+            let mut truth = truth(algorithm);
+            for window in 0..2 {
+                // All at once, so that nothing leaves or drains meanwhile.
+                truth.admitted(0, Cost::new(10 + 2 * window), at(window * 2_000 + 500));
+                truth.refused(0, Cost::ONE, at(window * 2_000 + 500));
+            }
+            truth.admitted(1, Cost::new(9), at(500));
+            let closed = truth.close();
+            assert_eq!(
+                closed.cold,
+                [0.0],
+                "{}: the other key wanted less",
+                algorithm.name()
+            );
+            assert_eq!(closed.over, [0.2], "{}", algorithm.name());
+            assert_eq!(closed.used, 1.0, "{}", algorithm.name());
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_wrong_while_there_is_room() {
+        for algorithm in Algorithm::ALL {
+            let mut truth = truth(algorithm);
+            truth.admitted(0, Cost::new(9), at(900));
+            assert_eq!(truth.refused(0, Cost::ONE, at(900)), Refusal::Wrong);
+            assert_eq!(truth.refused(0, Cost::new(2), at(900)), Refusal::Right);
+            truth.admitted(0, Cost::ONE, at(900));
+            assert_eq!(truth.used(0, at(900)), 10);
+            assert_eq!(truth.refused(0, Cost::ONE, at(900)), Refusal::Right);
+            // A window later there is room by any of them, and none was left before.
+            assert_eq!(truth.refused(0, Cost::ONE, at(2_000)), Refusal::Wrong);
+        }
+    }
+
+    #[test]
+    fn what_was_overdrawn_before_counts_in_the_window_it_is_still_owed_in() {
+        let mut truth = truth(Algorithm::TokenBucket);
+        truth.admitted(0, Cost::new(30), at(900));
+        // 20 are owed beyond the capacity, and 2 drain in 200 ms.
+        truth.admitted(0, Cost::new(1), at(1_100));
+        truth.admitted(0, Cost::new(10), at(1_100));
+        let closed = truth.close();
+        assert_eq!((closed.cold, closed.over), (vec![2.0], vec![2.9]));
+    }
+
+    #[test]
+    fn a_ban_is_never_exceeded() {
+        let ban = Quota::new(Algorithm::TokenBucket, 0, Nanos::from_secs(1), None).unwrap();
+        let mut truth = Truth::new(ban, 1, START).unwrap();
+        assert_eq!(truth.refused(0, Cost::ONE, at(1)), Refusal::Right);
+        assert_eq!(truth.close().cold, [0.0]);
+    }
+}

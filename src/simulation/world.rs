@@ -70,6 +70,9 @@ struct Place {
     /// When the last messages arrive that are on their way to the store, and back.
     last_there: Timestamp,
     last_back: Timestamp,
+    last_heard: Timestamp,
+    /// The store's life whose announcements the node hears.
+    listens_to: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -153,6 +156,7 @@ impl World {
             .window(quota.period())
             .next()
             .start(quota.period());
+        let now = start.before(WARM_UP);
         let mut dice = Dice::new(scenario.seed);
         let keys = Weighted::zipf(scenario.keys, scenario.zipf);
         let demand = Demand::new(
@@ -168,11 +172,13 @@ impl World {
             life: 0,
             parted: 0,
             leads_to: 0,
-            last_there: start,
-            last_back: start,
+            last_there: now,
+            last_back: now,
+            last_heard: now,
+            listens_to: 0,
         };
         let mut world = World {
-            now: start.before(WARM_UP),
+            now,
             start,
             agenda: Agenda::default(),
             places: (0..scenario.nodes).map(place).collect(),
@@ -200,9 +206,6 @@ impl World {
             news: Vec::new(),
             arrivals: Vec::new(),
         };
-        for place in &mut world.places {
-            (place.last_there, place.last_back) = (world.now, world.now);
-        }
         let poll = pacing::poll(scenario.pace);
         for node in 0..world.places.len() {
             // No two nodes tick at the same moment.
@@ -436,6 +439,8 @@ impl World {
         place.node = started.ok();
         let life = place.life;
         self.agenda.enter(self.now, Happening::Ticks { node, life });
+        self.agenda
+            .enter(self.now, Happening::Listens { node, life });
         let turn = 0;
         self.agenda
             .enter(self.now, Happening::Sweeps { node, life, turn });

@@ -6,7 +6,7 @@ use crate::counters::{Announcement, Level, Slot, Space};
 use crate::units::{Key, Nanos, Timestamp, WindowId};
 
 /// The channel of a fleet's announcements.
-pub(super) fn channel(fleet: &str) -> String {
+pub fn channel(fleet: &str) -> String {
     format!("{fleet}:full")
 }
 

@@ -283,7 +283,19 @@ impl Core {
                 continue;
             };
             let batch = lane.next(cells, now, &mut rest);
-            if std::env::var("DBG").is_ok() { for (_, d) in &batch.cells { eprintln!("{} {} slot {} cost {} room {} ask {:?}", self.config.boot, now.fleet.as_nanos()/100_000 % 100_000, id.slot.window.get(), d.cost, d.room, d.ask.map(|a| (a.want, a.portion, a.demand))); } }
+            if std::env::var("DBG").is_ok() {
+                for (_, d) in &batch.cells {
+                    eprintln!(
+                        "{} {} slot {} cost {} room {} ask {:?}",
+                        self.config.boot,
+                        now.fleet.as_nanos() / 100_000 % 100_000,
+                        id.slot.window.get(),
+                        d.cost,
+                        d.room,
+                        d.ask.map(|a| (a.want, a.portion, a.demand))
+                    );
+                }
+            }
             let call = self.call(Call::Batch(id));
             self.actions.push_back(Action::Batch(call, batch));
         }

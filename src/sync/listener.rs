@@ -9,13 +9,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::announcement;
+use super::pacing::LISTENING_PAUSE;
 use crate::counters::Announcement;
 
 /// So many wait to be taken in; the others are missed.
 const WAITING: usize = 4_096;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between attempts to connect.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// Listens on a connection of its own, until it is dropped.
 pub(super) struct Listener {
@@ -30,7 +29,7 @@ impl Listener {
             while !tell.is_closed() {
                 // Either way the connection is over; the exchange reports why.
                 let _ended = listen(&client, &channel, &tell).await;
-                sleep(PAUSE).await;
+                sleep(LISTENING_PAUSE).await;
             }
         });
         Listener { heard, task }

@@ -16,6 +16,8 @@ pub const EXCHANGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
 /// The first and the longest pause between attempts to connect.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LAST_BACKOFF: Duration = Duration::from_secs(2);
+/// Between attempts to connect for what the store announces.
+pub const LISTENING_PAUSE: Duration = Duration::from_millis(500);
 /// The quickest and the slowest that the core is polled.
 const MIN_POLL: Nanos = Nanos::from_millis(1);
 const MAX_POLL: Nanos = Nanos::from_millis(100);

@@ -6,7 +6,7 @@ use tidegate::simulation::{Dice, Fault, Memory, Network, Scenario, Trouble, Valu
 use tidegate::sync::event::Report;
 use tidegate::units::{Algorithm, Cost, Nanos};
 
-use crate::kit::{admitted, counted, each_seed, noise, quiet, settle, traffic_for};
+use crate::kit::{admitted, counted, each_seed, noise, quiet, settle, traffic_for, whole};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const COUNTED: [Algorithm; 3] = [
@@ -28,7 +28,7 @@ fn play(world: &mut World, scenario: &Scenario) {
     // Not at the edge of a window, where a node's clock may still be in the one before.
     world.run_until(world.now().after(SECOND));
     let nodes = usize::try_from(scenario.nodes).unwrap();
-    let mut dice = Dice::new(scenario.seed + 1_000);
+    let mut dice = Dice::new(world.now().as_nanos() ^ scenario.seed);
     traffic_for(world, &mut dice, nodes, scenario.keys, SECOND);
 }
 
@@ -84,7 +84,13 @@ fn what_another_limit_refuses_is_given_back() {
         );
         let admitted = admitted(&world);
         for limit in world.limits() {
-            assert_eq!(counted(&world, limit, 20), admitted, "{}", world.place());
+            let name = &limit.name;
+            assert_eq!(
+                counted(&world, limit, 20),
+                admitted,
+                "{name}, {}",
+                world.place()
+            );
         }
     });
 }
@@ -181,28 +187,22 @@ fn after_the_noise_every_node_sees_what_the_fleet_has_used() {
                 ..quiet(seed, algorithm)
             };
             let mut world = second_of(&scenario);
-            // A check makes each node ask about each key, and later a peek does.
-            for cost in [Cost::ONE, Cost::ZERO, Cost::ZERO] {
-                for (node, key) in (0..3).flat_map(|node| (0..10).map(move |key| (node, key))) {
-                    world.check(node, key, cost);
+            // Who sends something is told what the fleet has used.
+            for node in 0..3 {
+                for key in 0..10 {
+                    world.check(node, key, Cost::ONE);
                 }
-                world.run_until(world.now().after(SECOND.times(3)));
-                assert!(world.settle(SECOND.times(10)), "{}", world.place());
-            }
-            for key in 0..10 {
-                let used = world.used(key);
-                for node in 0..3 {
+                world.flush();
+                assert!(world.settle(SECOND.times(5)), "{}", world.place());
+                for key in 0..10 {
+                    let used = world.used(key);
                     let (_, left) = world.check(node, key, Cost::ZERO).unwrap();
                     let seen = scenario.limit - left;
-                    // A bucket begins to drain when the store hears of it: here within a
-                    // few seconds, in which it drains a few dozen.
-                    let (least, most) = if algorithm.is_bucket() {
-                        (used, used + 60)
-                    } else {
-                        (used, used)
-                    };
+                    // A bucket begins to drain when the store hears of it: here within
+                    // some seconds, in which it drains some hundred.
+                    let most = used + if algorithm.is_bucket() { 200 } else { 0 };
                     assert!(
-                        (least..=most).contains(&seen),
+                        (used..=most).contains(&seen),
                         "{}, {}: node {node} sees {seen} of key {key}, not {used}",
                         algorithm.name(),
                         world.place()
@@ -218,6 +218,7 @@ fn a_late_batch_lands_in_its_own_window() {
     each_seed(30, |seed| {
         let scenario = Scenario {
             window: SECOND,
+            limit: 1_000,
             network: noise(0.2, 0.1),
             ..quiet(seed, Algorithm::FixedWindow)
         };
@@ -229,8 +230,8 @@ fn a_late_batch_lands_in_its_own_window() {
         let mut in_store: BTreeMap<u64, u64> = BTreeMap::new();
         for (id, _, cells) in world.store().contents(world.now()) {
             let counts = cells.map(|(_, value)| match value {
-                Value::Count(count) => count,
-                Value::Debt { .. } => 0,
+                Value::Count(count) => whole(count),
+                Value::Debt(_) => 0,
             });
             *in_store.entry(id.slot.window.get()).or_default() += counts.sum::<u64>();
         }
@@ -253,7 +254,10 @@ fn a_late_batch_lands_in_its_own_window() {
             0,
             "{place}: in a wrong window"
         );
-        assert_eq!(missing, world.expired(), "{place}");
+        // What is so little that nobody misses it was never sent.
+        let negligible = 20 * 3 * scenario.limit / 50 / 3;
+        let most = world.expired() + admitted.len() as u64 * negligible;
+        assert!(missing <= most, "{place}: {missing} of {most}");
     });
 }
 
@@ -265,29 +269,43 @@ fn a_crash_loses_what_was_not_yet_sent_and_no_more() {
             away: Nanos::from_millis(200),
         };
         let scenario = Scenario {
-            faults: vec![fault(crash)],
+            // It matters what is used of it, but not so much that anything is lent.
+            limit: 600,
+            faults: vec![Fault {
+                after: SECOND.times(4),
+                trouble: crash,
+            }],
             ..quiet(seed, Algorithm::FixedWindow)
         };
-        let world = second_of(&scenario);
-        let crashed = world.start().after(Nanos::from_millis(1_500));
-        // Far from its limit a cell waits as long as it may.
-        let sent_until = crashed.before(scenario.pace.max_interval);
-        let all: u64 = admitted(&world).values().sum();
-        let unsent = world.admissions().iter().filter(|admission| {
-            (admission.node, admission.life) == (1, 1) && admission.at >= sent_until
-        });
-        let unsent: u64 = unsent.map(|admission| admission.cost.get()).sum();
-        let in_store: u64 = counted(&world, &world.limits()[0], 20).values().sum();
-        assert!(
-            in_store <= all && in_store >= all - unsent,
-            "{}",
-            world.place()
-        );
-        assert!(
-            unsent > 0 && in_store < all,
-            "nothing was lost: {}",
-            world.place()
-        );
+        let mut world = World::new(&scenario).unwrap();
+        for _ in 0..4 {
+            play(&mut world, &scenario);
+        }
+        settle(&mut world);
+        let crashed = world.start().after(SECOND.times(4));
+        // Far from its limit a cell waits as long as it may, or for good while next to
+        // nothing is unsent.
+        let sent_until = crashed.before(scenario.pace.max_interval.plus(SECOND.divided_by(10)));
+        let negligible = scenario.limit / 50 / 3;
+        let all = admitted(&world);
+        let in_store = counted(&world, &world.limits()[0], 20);
+        let mut lost = 0;
+        for (key, all) in all {
+            let unsent = world.admissions().iter().filter(|admission| {
+                let by = (admission.node, admission.life, admission.key);
+                by == (1, 1, key) && admission.at >= sent_until
+            });
+            let unsent: u64 = unsent.map(|admission| admission.cost.get()).sum();
+            let found = in_store.get(&key).copied().unwrap_or(0);
+            let least = all - unsent.max(negligible);
+            let place = world.place();
+            assert!(
+                (least..=all).contains(&found),
+                "{place}: {found} of {least} to {all}"
+            );
+            lost += all - found;
+        }
+        assert!(lost > 0, "nothing was lost: {}", world.place());
     });
 }
 

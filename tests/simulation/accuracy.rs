@@ -19,14 +19,35 @@ const SHAPES: [(&str, Shape); 4] = [
     ("bursting", Shape::Bursting(10)),
 ];
 
-/// What an `approximate` limit of 1,000 a second with four nodes may be over, at ten
-/// times its demand at the most: the mean of all windows, and the worst.
-const BOUNDS: [(Algorithm, f64, f64); 5] = [
-    (Algorithm::FixedWindow, 0.35, 0.40),
-    (Algorithm::SlidingWindow, 0.10, 0.40),
-    (Algorithm::SlidingLog, 0.65, 0.90),
-    (Algorithm::TokenBucket, 0.05, 0.10),
-    (Algorithm::LeakyBucket, 0.05, 0.10),
+/// How far an `approximate` limit of 1,000 a second on four nodes may be off at twice and
+/// ten times its demand, as parts of the limit.
+struct Bound {
+    algorithm: Algorithm,
+    /// The mean of all windows but the first, and the worst.
+    mean: f64,
+    worst: f64,
+    /// The first window.
+    cold: f64,
+    /// What is used at least.
+    used: f64,
+}
+
+const fn bound(algorithm: Algorithm, mean: f64, worst: f64, cold: f64, used: f64) -> Bound {
+    Bound {
+        algorithm,
+        mean,
+        worst,
+        cold,
+        used,
+    }
+}
+
+const BOUNDS: [Bound; 5] = [
+    bound(Algorithm::FixedWindow, 0.015, 0.05, 0.25, 0.97),
+    bound(Algorithm::SlidingWindow, 0.015, 0.05, 0.25, 0.94),
+    bound(Algorithm::SlidingLog, 0.25, 0.45, 0.45, 0.80),
+    bound(Algorithm::TokenBucket, 0.005, 0.02, 0.10, 0.98),
+    bound(Algorithm::LeakyBucket, 0.005, 0.02, 0.10, 0.98),
 ];
 
 fn run(scenario: &Scenario) -> Figures {
@@ -54,33 +75,51 @@ fn a_scenario_gives_the_same_figures_every_time_and_a_seed_gives_others() {
 
 #[test]
 fn approximate_stays_within_its_bound() {
-    for (algorithm, mean, worst) in BOUNDS {
+    for bound in BOUNDS {
         for (name, shape) in SHAPES {
             for times in [2.0, 10.0] {
                 let scenario = Scenario {
-                    algorithm,
+                    algorithm: bound.algorithm,
                     shape,
                     rate: 1_000.0 * times,
                     windows: 6,
                     ..Scenario::default()
                 };
                 let figures = run(&scenario);
-                let (over, used) = (figures.over, figures.used);
-                let place = format!("{}, {name}, {times} times the limit", algorithm.name());
-                assert!(
-                    over.mean <= mean && over.worst <= worst,
-                    "{place}: {over:?}"
-                );
-                assert!(figures.cold.worst <= 0.5, "{place}: {:?}", figures.cold);
-                assert_eq!(over.windows, 6, "{place}");
-                assert!(used > 0.99, "{place}: {used} used");
+                let algorithm = bound.algorithm.name();
+                let place = format!("{algorithm}, {name}, {times} times the limit: {figures:?}");
+                assert_eq!(figures.over.windows, 6, "{place}");
+                assert!(figures.over.mean <= bound.mean, "{place}");
+                assert!(figures.over.worst <= bound.worst, "{place}");
+                assert!(figures.cold.worst <= bound.cold, "{place}");
+                assert!(figures.used >= bound.used, "{place}");
             }
         }
     }
 }
 
 #[test]
-fn below_the_limit_nothing_is_refused() {
+fn a_fleet_in_step_costs_the_store_less_than_a_plain_interval() {
+    for (name, shape) in SHAPES {
+        for times in [0.9, 2.0, 10.0] {
+            let scenario = Scenario {
+                nodes: 10,
+                shape,
+                rate: 1_000.0 * times,
+                windows: 10,
+                ..Scenario::default()
+            };
+            let figures = run(&scenario);
+            // Ten nodes, each every 100 ms; a hello each second comes on top.
+            let plain = 2.0 * 100.0;
+            let commands = figures.commands_per_second();
+            assert!(commands <= plain, "{name}, {times} times: {commands}");
+        }
+    }
+}
+
+#[test]
+fn below_the_limit_nothing_is_refused_but_by_a_log() {
     for algorithm in Algorithm::ALL {
         for (name, shape) in SHAPES {
             each_seed(2, |seed| {
@@ -94,8 +133,14 @@ fn below_the_limit_nothing_is_refused() {
                     ..Scenario::default()
                 };
                 let figures = run(&scenario);
-                let refused = (figures.refused, figures.unavailable);
-                assert_eq!(refused, (0, 0), "{} {name} seed {seed}", algorithm.name());
+                let place = format!("{}, {name}, seed {seed}: {figures:?}", algorithm.name());
+                assert_eq!(figures.unavailable, 0, "{place}");
+                let most = if algorithm == Algorithm::SlidingLog {
+                    0.005
+                } else {
+                    0.0
+                };
+                assert!(figures.wrongly_refused_part() <= most, "{place}");
             });
         }
     }

@@ -165,3 +165,46 @@ fn whatever_happens_no_cell_refuses_for_longer_than_its_window_afterwards() {
         }
     });
 }
+
+#[test]
+fn whatever_happens_what_was_lent_and_not_spent_goes_back() {
+    for algorithm in [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow,
+        Algorithm::SlidingLog,
+    ] {
+        each_seed(40, |seed| {
+            let mut dice = Dice::new(seed + 8_000);
+            let mut faults = any_faults(&mut dice, 3);
+            // A lease dies with its node.
+            faults.retain(|fault| {
+                let trouble = &fault.trouble;
+                !matches!(
+                    trouble,
+                    Trouble::NodeCrashes { .. } | Trouble::NodeLeaves { .. }
+                )
+            });
+            let scenario = Scenario {
+                network: any_network(&mut dice),
+                faults,
+                keys: 10,
+                limit: 50 + dice.below(200),
+                ..quiet(seed, algorithm)
+            };
+            let mut world = World::new(&scenario).unwrap();
+            world.remember_admissions();
+            world.run_until(world.now().after(Nanos::from_secs(1)));
+            traffic_for(&mut world, &mut dice, 3, 10, Nanos::from_millis(2_500));
+            settle(&mut world);
+            // What was granted in answer to the last batch goes with the next sweep.
+            world.run_until(world.now().after(Nanos::from_secs(12)));
+            let place = format!("{}, {}", algorithm.name(), world.place());
+            assert_eq!(
+                counted(&world, &world.limits()[0], 10),
+                admitted(&world),
+                "{place}, {:?}",
+                scenario.faults
+            );
+        });
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::simulation::{Chaos, Dice, Network, Scenario, Value, World};
+use tidegate::simulation::{Chaos, Count, Dice, Network, Scenario, Value, World};
 use tidegate::units::{Algorithm, Cost, Limit, Nanos, Partitions};
 
 /// Runs `scene` for each seed, or for the one in `TIDEGATE_SEED`, and says which one
@@ -90,6 +90,8 @@ pub(crate) fn settle(world: &mut World) {
     world.set_network(Network::default());
     // What was lost or late before is given up first, and a lost hash is noticed.
     world.run_until(world.now().after(Nanos::from_secs(12)));
+    // What is lent goes back.
+    world.flush();
     let settled = world.settle(Nanos::from_secs(60));
     assert!(settled, "something is still under way: {}", world.place());
 }
@@ -101,12 +103,18 @@ pub(crate) fn counted(world: &World, limit: &Limit, keys: u32) -> BTreeMap<u32, 
     for (_, _, cells) in world.store().contents(world.now()) {
         for (key, value) in cells {
             if let (Some(number), Value::Count(count)) = (numbers.get(&key), value) {
-                *counted.entry(*number).or_default() += count;
+                *counted.entry(*number).or_default() += whole(count);
             }
         }
     }
     counted.retain(|_, count| *count > 0);
     counted
+}
+
+/// What a window's count says.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // It is in range.
+pub(crate) fn whole(count: Count) -> u64 {
+    count.total as u64
 }
 
 /// What was admitted of each key.

@@ -51,9 +51,15 @@ pub(super) enum Happening {
         reply: Reply,
         sent: Timestamp,
     },
-    /// What the store announces reaches a node.
-    Announces {
-        way: Way,
+    /// A node tries to hear what the store announces.
+    Listens {
+        node: usize,
+        life: u64,
+    },
+    /// It hears something.
+    Hears {
+        node: usize,
+        life: u64,
         announced: Announcement,
     },
     /// The fault of this number begins.
@@ -133,14 +139,14 @@ impl World {
                     });
                 }
             }
-            Happening::Announces { way, announced } => {
-                let parted = self.places[way.node].parted > 0;
-                if self.lives(way.node, way.life) && !parted {
-                    self.with_node(way.node, |node, wants| {
-                        if node.connection().is_some() {
-                            node.announced(announced, wants);
-                        }
-                    });
+            Happening::Listens { node, life } => self.listen(node, life),
+            Happening::Hears {
+                node,
+                life,
+                announced,
+            } => {
+                if self.lives(node, life) && self.places[node].parted == 0 {
+                    self.with_node(node, |node, wants| node.announced(announced, wants));
                 }
             }
             Happening::Begins { fault } => self.begin(fault),
@@ -232,7 +238,7 @@ impl World {
             sent,
         };
         let at = self.now.after(pacing::EXCHANGE_TIMEOUT.into());
-        self.agenda.enter(at, given_up);
+        self.agenda.enter_last(at, given_up);
     }
 
     fn is_stalled(&self) -> bool {
@@ -260,10 +266,8 @@ impl World {
             Message::Batch(batch) => {
                 let mut announced = Vec::new();
                 let reply = self.store.batch(&batch, self.now, &mut announced);
-                for announced in announced {
-                    self.publish(announced);
-                }
                 self.tally.bytes_received += sizes::batch_reply(&reply);
+                self.announce(&announced);
                 Reply::Batch(reply)
             }
             Message::Hello(boot, hello) => {
@@ -274,28 +278,6 @@ impl World {
             }
         };
         self.reply(way, call, reply, sent);
-    }
-
-    /// Tells all nodes.
-    fn publish(&mut self, announced: Announcement) {
-        let network = self.scenario.network;
-        for (node, place) in self.places.iter_mut().enumerate() {
-            if place.node.is_none() {
-                continue;
-            }
-            let way = Way {
-                node,
-                life: place.life,
-                connection: 0,
-            };
-            self.tally.pushes += 1;
-            self.tally.bytes_received += sizes::ANNOUNCEMENT;
-            // On a connection of their own.
-            let mut last = self.now;
-            for at in network.arrivals(self.now, &mut last, &mut self.dice) {
-                self.agenda.enter(at, Happening::Announces { way, announced });
-            }
-        }
     }
 
     pub(super) fn reply(&mut self, way: Way, call: CallId, reply: Reply, sent: Timestamp) {
@@ -309,6 +291,44 @@ impl World {
                 sent,
             };
             self.agenda.enter(at, returns);
+        }
+    }
+
+    /// Tells all nodes that listen.
+    fn announce(&mut self, announced: &[Announcement]) {
+        let network = self.scenario.network;
+        for announced in announced.iter().copied() {
+            for (node, place) in self.places.iter_mut().enumerate() {
+                if place.listens_to != self.store_life {
+                    continue;
+                }
+                let life = place.life;
+                for at in network.arrivals(self.now, &mut place.last_heard, &mut self.dice) {
+                    self.tally.pushes += 1;
+                    self.tally.bytes_received += sizes::ANNOUNCEMENT;
+                    let hears = Happening::Hears {
+                        node,
+                        life,
+                        announced,
+                    };
+                    self.agenda.enter(at, hears);
+                }
+            }
+        }
+    }
+
+    /// A node listens on a connection of its own, and makes a new one when that breaks.
+    pub(super) fn listen(&mut self, node: usize, life: u64) {
+        if !self.lives(node, life) {
+            return;
+        }
+        let heard = self.stopped == 0 && !self.is_stalled() && self.places[node].parted == 0;
+        let place = &mut self.places[node];
+        if heard {
+            (place.listens_to, place.last_heard) = (self.store_life, self.now);
+        } else {
+            let next = self.now.after(pacing::LISTENING_PAUSE.into());
+            self.agenda.enter(next, Happening::Listens { node, life });
         }
     }
 

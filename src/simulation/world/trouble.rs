@@ -5,7 +5,7 @@ use super::super::node::{Node, Reply};
 use super::super::store::SimStore;
 use super::World;
 use super::events::{Happening, Way};
-use crate::sync::Failure;
+use crate::sync::{Failure, pacing};
 use crate::units::Nanos;
 
 impl World {
@@ -107,6 +107,8 @@ impl World {
         for node in 0..self.places.len() {
             let place = &self.places[node];
             let Some(present) = &place.node else { continue };
+            let (life, next) = (place.life, self.now.after(pacing::LISTENING_PAUSE.into()));
+            self.agenda.enter(next, Happening::Listens { node, life });
             if let Some((connection, call)) = present.connection().zip(present.any_call()) {
                 let way = Way {
                     node,

@@ -1,0 +1,222 @@
+//! What a batch does to one cell. The scripts count in floating-point numbers, and so
+//! does this: every rounding is the same.
+
+use super::micros;
+use crate::counters::{Announcement, Ask, Delta, Level};
+use crate::counters::{Slot, Space};
+use crate::sync::batch::Batch;
+use crate::units::{Key, Timestamp};
+
+/// What a cell's field holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// Of a window.
+    Count(Count),
+    /// Of a bucket.
+    Debt(Bucket),
+}
+
+/// The count of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Count {
+    /// What was used and what is lent.
+    pub total: f64,
+    /// The demand that the nodes report, in thousandths of cost per second.
+    pub demand: f64,
+    /// What was announced: half full is 1, full is 2.
+    pub level: u8,
+}
+
+/// The debt of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// The time in ns that the bucket takes to drain.
+    pub debt: f64,
+    /// When it owed that, in µs.
+    pub last: f64,
+    /// See [`Count::demand`].
+    pub demand: f64,
+    /// See [`Count::level`].
+    pub level: u8,
+}
+
+/// Beyond 2^53 a count would no longer be exact.
+const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
+/// The largest number below 2^63 that a double can hold.
+const MAX_DEBT: f64 = 9_223_372_036_854_774_784.0;
+
+/// One batch's turn in the store.
+pub(super) struct Turn<'a> {
+    pub(super) time: Timestamp,
+    pub(super) totals: Vec<u64>,
+    pub(super) demands: Vec<u64>,
+    pub(super) granted: Vec<u64>,
+    fits: bool,
+    /// Whether anything is still lent for the slot.
+    open: bool,
+    slot: Slot,
+    now: f64,
+    slice: f64,
+    announced: &'a mut Vec<Announcement>,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(
+        batch: &Batch,
+        fits: bool,
+        time: Timestamp,
+        announced: &'a mut Vec<Announcement>,
+    ) -> Turn<'a> {
+        let slot = batch.id.slot;
+        let open = match slot.space {
+            Space::Windows { length, .. } => micros(time) < micros(slot.window.end(length)),
+            Space::Buckets { .. } => true,
+        };
+        Turn {
+            time,
+            totals: Vec::with_capacity(batch.cells.len()),
+            demands: Vec::new(),
+            granted: Vec::new(),
+            fits,
+            open,
+            slot,
+            now: float(micros(time)),
+            slice: float(slot.space.length().get().div_ceil(1_000)),
+            announced,
+        }
+    }
+
+    /// Does what `delta` says to a window's count, and answers whether it is to be stored.
+    pub(super) fn count(&mut self, key: Key, delta: &Delta, count: &mut Count) -> bool {
+        if !self.fits {
+            self.answer(delta, count.total, count.demand);
+            return false;
+        }
+        count.total = (count.total + signed(delta.cost)).clamp(0.0, MAX_COUNT);
+        if let Some(ask) = delta.ask {
+            count.demand = (count.demand + signed(ask.demand)).max(0.0);
+            count.total += self.grant(ask, float(delta.room) - count.total);
+        }
+        let (total, room) = (count.total, float(delta.room));
+        let reached = match total {
+            total if total >= room => 2,
+            total if total * 2.0 >= room => 1,
+            _ => 0,
+        };
+        let told = count.level;
+        self.reach(key, reached, &mut count.level, total, count.demand);
+        self.answer(delta, total, count.demand);
+        delta.cost != 0 || delta.ask.is_some() || count.level != told
+    }
+
+    /// The same to a bucket's debt; answers the delta and
+    /// the grant that were added to it if it is to be stored.
+    pub(super) fn debt(
+        &mut self,
+        key: Key,
+        delta: &Delta,
+        bucket: &mut Bucket,
+    ) -> Option<(f64, f64)> {
+        if !self.fits {
+            self.answer(delta, bucket.debt.ceil().min(MAX_DEBT), bucket.demand);
+            return None;
+        }
+        let (cost, mut grant, mut unit) = (signed(delta.cost), 0.0, 1.0);
+        bucket.debt = (bucket.debt + cost).max(0.0);
+        if let Some(ask) = delta.ask {
+            bucket.demand = (bucket.demand + signed(ask.demand)).max(0.0);
+            grant = self.grant(ask, float(delta.room) - bucket.debt);
+            bucket.debt += grant;
+            unit = float(ask.unit);
+        }
+        let (debt, room) = (bucket.debt, float(delta.room));
+        let reached = match debt {
+            // What is less than one unit is nothing.
+            debt if debt + unit > room => 2,
+            debt if debt * 2.0 >= room => 1,
+            _ => 0,
+        };
+        let debt = debt.ceil().min(MAX_DEBT);
+        let told = bucket.level;
+        self.reach(key, reached, &mut bucket.level, debt, bucket.demand);
+        self.answer(delta, debt, bucket.demand);
+        let changed = delta.cost != 0 || delta.ask.is_some() || bucket.level != told;
+        changed.then_some((cost, grant))
+    }
+
+    /// What is left of a bucket's debt now.
+    pub(super) fn aged(&self, bucket: Option<Bucket>) -> Bucket {
+        let empty = Bucket {
+            debt: 0.0,
+            last: self.now,
+            demand: 0.0,
+            level: 0,
+        };
+        match bucket {
+            None => empty,
+            // A clock that stepped back neither repays nor freezes.
+            Some(bucket) if bucket.last - self.now > self.slice => empty,
+            Some(bucket) if self.now > bucket.last => Bucket {
+                debt: (bucket.debt - (self.now - bucket.last) * 1_000.0).max(0.0),
+                last: self.now,
+                ..bucket
+            },
+            Some(bucket) => bucket,
+        }
+    }
+
+    fn grant(&mut self, ask: Ask, free: f64) -> f64 {
+        let mut grant = 0.0;
+        if ask.want > 0 && self.open {
+            let (free, unit) = (free.max(0.0), float(ask.unit));
+            let part = free * f64::from(ask.portion) / 1_000_000.0 / unit;
+            let part = unit.max(part.floor() * unit);
+            grant = float(ask.want).min(part).min((free / unit).floor() * unit);
+        }
+        self.granted.push(whole(grant));
+        grant
+    }
+
+    /// Announces that a cell has reached a level, once.
+    fn reach(&mut self, key: Key, reached: u8, level: &mut u8, total: f64, demand: f64) {
+        if reached > *level {
+            self.announced.push(Announcement {
+                key,
+                slot: self.slot,
+                level: if reached == 2 {
+                    Level::Full
+                } else {
+                    Level::Half
+                },
+                total: whole(total),
+                demand: whole(demand),
+                at: self.time,
+            });
+            *level = reached;
+        } else if reached == 0 {
+            *level = 0;
+        }
+    }
+
+    fn answer(&mut self, delta: &Delta, total: f64, demand: f64) {
+        self.totals.push(whole(total));
+        if delta.ask.is_some() {
+            self.demands.push(whole(demand));
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // As in the scripts.
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+#[allow(clippy::cast_precision_loss)] // As in the scripts.
+fn signed(number: i64) -> f64 {
+    number as f64
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // It is in range.
+fn whole(number: f64) -> u64 {
+    number as u64
+}
