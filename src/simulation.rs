@@ -25,6 +25,6 @@ pub use fault::{Fault, Memory, Trouble};
 pub use figures::{Figures, Over};
 pub use network::{Chaos, Network};
 pub use node::Skew;
-pub use scenario::{Progress, Scenario, SimulationError};
+pub use scenario::{Progress, Scenario, Service, SimulationError};
 pub use store::{Bucket, Count, SimStore, Terms, Value};
 pub use world::{Admission, News, World};

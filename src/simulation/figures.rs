@@ -34,6 +34,8 @@ pub struct Figures {
     pub pushes: u64,
     /// Hellos that the nodes sent.
     pub hellos: u64,
+    /// How much of the time the store was busy: 1 is all that it can do.
+    pub store_busy: f64,
     /// Bytes that the nodes sent to the store, about.
     pub bytes_sent: u64,
     /// Bytes that the store answered, about.

@@ -1,6 +1,7 @@
 //! The fleet, its store and the network between, in virtual time.
 
 mod events;
+mod judge;
 mod trouble;
 
 use std::sync::Arc;
@@ -8,19 +9,20 @@ use std::sync::Arc;
 use super::agenda::Agenda;
 use super::demand::{Arrival, Demand};
 use super::dice::{Dice, Weighted};
-use super::figures::{Figures, Over};
+use super::figures::Figures;
 use super::node::{Making, Node, Skew};
-use super::scenario::{RULE, Scenario, SimulationError};
+use super::scenario::{Scenario, SimulationError};
 use super::store::{SimStore, Terms};
-use super::truth::{Refusal, Truth};
+use super::truth::Truth;
 use crate::counters::{Counters, Fleet};
-use crate::engine::{Engine, Outcome, Request, Subject};
+use crate::engine::Engine;
 use crate::rules::{Defaults, Format, RuleSet, Source};
 use crate::sync::batch::Boot;
 use crate::sync::event::Report;
 use crate::sync::pacing;
 use crate::units::{Cost, Key, KeySecret, Limit, Nanos, Timestamp};
 use events::Happening;
+use judge::Stale;
 
 /// Everything.
 #[derive(Debug)]
@@ -36,6 +38,9 @@ pub struct World {
     stalled: u32,
     /// What has reached it since it stalled.
     waiting: Vec<Happening>,
+    /// When it is done with what has reached it, and how long it has worked.
+    store_free: Timestamp,
+    store_worked: Nanos,
     /// Grows whenever the store's connections break.
     store_life: u64,
     connections: u64,
@@ -73,13 +78,6 @@ struct Place {
     last_heard: Timestamp,
     /// The store's life whose announcements the node hears.
     listens_to: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Stale {
-    sum: f64,
-    count: u64,
-    max: Nanos,
 }
 
 /// One admitted check.
@@ -183,6 +181,8 @@ impl World {
             agenda: Agenda::default(),
             places: (0..scenario.nodes).map(place).collect(),
             store: SimStore::default(),
+            store_free: now,
+            store_worked: Nanos::ZERO,
             stopped: 0,
             stalled: 0,
             waiting: Vec::new(),
@@ -215,6 +215,7 @@ impl World {
         world.enter_faults();
         world.happen_until(start);
         world.tally = Figures::default();
+        world.store_worked = Nanos::ZERO;
         Ok(world)
     }
 
@@ -337,82 +338,6 @@ impl World {
     pub fn flush(&mut self) {
         for node in 0..self.places.len() {
             self.with_node(node, |node, wants| node.flush(wants));
-        }
-    }
-
-    /// Checks `cost` for a key on a node, now; a cost of zero is a peek. `None` if the
-    /// node is away. Answers the outcome, and what is left of the limit that decided.
-    pub fn check(&mut self, node: usize, key: u32, cost: Cost) -> Option<(Outcome, u64)> {
-        let place = self.places.get(node)?;
-        let present = place.node.as_ref().filter(|node| !node.is_leaving())?;
-        present.set_time(self.now);
-        let number = key.to_be_bytes();
-        let subject = Subject::Rule {
-            rule: RULE,
-            key: &number,
-            tier: None,
-        };
-        let snapshot = present.engine.snapshot();
-        let decision = snapshot.decide(&Request { subject, cost }, present.clock.now());
-        let (outcome, counted_at) = (decision.outcome, decision.now);
-        let left = decision.limit.map_or(0, |limit| limit.remaining);
-        if cost.is_peek() {
-            return Some((outcome, left));
-        }
-        if let Some(stale) = decision.stale {
-            self.stale.sum += stale.as_secs_f64();
-            self.stale.count += 1;
-            self.stale.max = self.stale.max.max(stale);
-        }
-        self.tally.checks += 1;
-        let life = place.life;
-        match outcome {
-            _ if outcome.is_allowed() => {
-                self.truth.admitted(key, cost, self.now);
-                self.tally.admitted += 1;
-                let by = &mut self.tally.admitted_by;
-                by.resize(by.len().max(node + 1), 0);
-                by[node] += 1;
-                if let Some(admissions) = &mut self.admissions {
-                    admissions.push(Admission {
-                        node,
-                        life,
-                        key,
-                        cost,
-                        at: self.now,
-                        counted_at,
-                    });
-                }
-            }
-            Outcome::Unavailable => self.tally.unavailable += 1,
-            _ => {
-                self.tally.refused += 1;
-                if self.truth.refused(key, cost, self.now) == Refusal::Wrong {
-                    self.tally.wrongly_refused += 1;
-                }
-            }
-        }
-        Some((outcome, left))
-    }
-
-    /// Ends it, and answers what was measured.
-    #[allow(clippy::cast_precision_loss)] // Figures for people.
-    pub fn figures(self) -> Figures {
-        let closed = self.truth.close();
-        let windows = closed.over.len() as f64;
-        Figures {
-            nodes: self.scenario.nodes,
-            seconds: self.now.since(self.start).as_secs_f64(),
-            used: if windows > 0.0 {
-                closed.used / windows
-            } else {
-                0.0
-            },
-            over: Over::of(closed.over),
-            cold: Over::of(closed.cold),
-            stale_mean: self.stale.sum / self.stale.count.max(1) as f64,
-            stale_max: self.stale.max.as_secs_f64(),
-            ..self.tally
         }
     }
 

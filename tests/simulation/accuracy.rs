@@ -1,6 +1,8 @@
 //! How far from its limit a fleet is.
 
-use tidegate::simulation::{Fault, Figures, Memory, Network, Scenario, Shape, Skew, Trouble};
+use tidegate::simulation::{
+    Fault, Figures, Memory, Network, Scenario, Service, Shape, Skew, Trouble,
+};
 use tidegate::units::{Algorithm, Consistency, Nanos, StoreLoss};
 
 use crate::kit::each_seed;
@@ -44,10 +46,10 @@ const fn bound(algorithm: Algorithm, mean: f64, worst: f64, cold: f64, used: f64
 
 const BOUNDS: [Bound; 5] = [
     bound(Algorithm::FixedWindow, 0.015, 0.05, 0.25, 0.97),
-    bound(Algorithm::SlidingWindow, 0.015, 0.05, 0.25, 0.94),
-    bound(Algorithm::SlidingLog, 0.25, 0.45, 0.45, 0.80),
-    bound(Algorithm::TokenBucket, 0.005, 0.02, 0.10, 0.98),
-    bound(Algorithm::LeakyBucket, 0.005, 0.02, 0.10, 0.98),
+    bound(Algorithm::SlidingWindow, 0.015, 0.05, 0.25, 0.85),
+    bound(Algorithm::SlidingLog, 0.60, 0.80, 0.45, 0.70),
+    bound(Algorithm::TokenBucket, 0.005, 0.02, 0.10, 0.95),
+    bound(Algorithm::LeakyBucket, 0.005, 0.02, 0.10, 0.95),
 ];
 
 fn run(scenario: &Scenario) -> Figures {
@@ -119,7 +121,7 @@ fn a_fleet_in_step_costs_the_store_less_than_a_plain_interval() {
 }
 
 #[test]
-fn below_the_limit_nothing_is_refused_but_by_a_log() {
+fn below_the_limit_next_to_nothing_is_refused() {
     for algorithm in Algorithm::ALL {
         for (name, shape) in SHAPES {
             each_seed(2, |seed| {
@@ -135,10 +137,11 @@ fn below_the_limit_nothing_is_refused_but_by_a_log() {
                 let figures = run(&scenario);
                 let place = format!("{}, {name}, seed {seed}: {figures:?}", algorithm.name());
                 assert_eq!(figures.unavailable, 0, "{place}");
-                let most = if algorithm == Algorithm::SlidingLog {
-                    0.005
-                } else {
-                    0.0
+                // What is lent in vain to one node, the others miss.
+                let most = match algorithm {
+                    Algorithm::FixedWindow => 0.0,
+                    Algorithm::SlidingLog => 0.10,
+                    _ => 0.005,
                 };
                 assert!(figures.wrongly_refused_part() <= most, "{place}");
             });
@@ -153,6 +156,10 @@ fn one_node_alone_is_exact() {
             nodes: 1,
             algorithm,
             consistency: Consistency::Local,
+            service: Service {
+                command: Nanos::ZERO,
+                cell: Nanos::ZERO,
+            },
             windows: 6,
             ..Scenario::default()
         };
@@ -250,4 +257,28 @@ fn without_its_store_a_limit_does_as_it_says() {
     assert!((2.9..3.1).contains(&open.over.worst), "{open:?}");
     let local = with(StoreLoss::Local, 8_000.0);
     assert!((2.9..=3.0).contains(&local.over.worst), "{local:?}");
+}
+
+#[test]
+fn a_store_with_more_to_do_than_it_can_answers_late_and_is_told_so() {
+    let slow = Scenario {
+        nodes: 10,
+        keys: 1_000,
+        rate: 5_000.0,
+        limit: 20,
+        service: Service {
+            command: Nanos::from_millis(1),
+            cell: Nanos::from_millis(1),
+        },
+        windows: 3,
+        ..Scenario::default()
+    };
+    let quick = Scenario {
+        service: Service::default(),
+        ..slow.clone()
+    };
+    let (slow, quick) = (run(&slow), run(&quick));
+    assert!(quick.store_busy < 0.5, "{quick:?}");
+    assert!(slow.store_busy > 0.95, "{slow:?}");
+    assert!(slow.stale_mean > quick.stale_mean, "{slow:?}, {quick:?}");
 }

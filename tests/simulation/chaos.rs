@@ -91,7 +91,7 @@ fn whatever_happens_nothing_is_lost_but_with_the_dead_and_nothing_counts_twice()
         Algorithm::SlidingWindow,
         Algorithm::SlidingLog,
     ] {
-        each_seed(60, |seed| {
+        each_seed(40, |seed| {
             let mut dice = Dice::new(seed + 7_000);
             let scenario = Scenario {
                 network: any_network(&mut dice),
@@ -123,7 +123,7 @@ fn whatever_happens_nothing_is_lost_but_with_the_dead_and_nothing_counts_twice()
 
 #[test]
 fn whatever_happens_no_cell_refuses_for_longer_than_its_window_afterwards() {
-    each_seed(150, |seed| {
+    each_seed(120, |seed| {
         let mut dice = Dice::new(seed + 9_000);
         let algorithm = Algorithm::ALL[usize::try_from(dice.below(5)).unwrap()];
         let nodes = 1 + u32::try_from(dice.below(4)).unwrap();
@@ -173,7 +173,7 @@ fn whatever_happens_what_was_lent_and_not_spent_goes_back() {
         Algorithm::SlidingWindow,
         Algorithm::SlidingLog,
     ] {
-        each_seed(40, |seed| {
+        each_seed(30, |seed| {
             let mut dice = Dice::new(seed + 8_000);
             let mut faults = any_faults(&mut dice, 3);
             // A lease dies with its node.

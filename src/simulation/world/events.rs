@@ -260,30 +260,45 @@ impl World {
         else {
             return;
         };
-        let is_up = self.stopped == 0 && store_life == self.store_life;
+        if self.stopped > 0 || store_life != self.store_life {
+            let refused = Reply::Failed(Failure::Disconnected);
+            return self.reply(way, call, refused, sent, self.now);
+        }
+        let (began, mut work) = (self.store_free.max(self.now), self.scenario.service.command);
         let reply = match message {
-            _ if !is_up => Reply::Failed(Failure::Disconnected),
             Message::Batch(batch) => {
+                let cells = self.scenario.service.cell;
+                work = work.plus(cells.times(batch.cells.len() as u64));
                 let mut announced = Vec::new();
-                let reply = self.store.batch(&batch, self.now, &mut announced);
+                let reply = self.store.batch(&batch, began, &mut announced);
                 self.tally.bytes_received += sizes::batch_reply(&reply);
                 self.announce(&announced);
                 Reply::Batch(reply)
             }
             Message::Hello(boot, hello) => {
-                self.store.expire(self.now);
-                let reply = self.store.hello(boot, self.terms, hello, self.now);
+                self.store.expire(began);
+                let reply = self.store.hello(boot, self.terms, hello, began);
                 self.tally.bytes_received += sizes::HELLO_REPLY;
                 Reply::Hello(reply)
             }
         };
-        self.reply(way, call, reply, sent);
+        self.store_worked = self.store_worked.plus(work);
+        self.store_free = began.after(work);
+        self.reply(way, call, reply, sent, self.store_free);
     }
 
-    pub(super) fn reply(&mut self, way: Way, call: CallId, reply: Reply, sent: Timestamp) {
+    /// Answers a node, at the moment `at`.
+    pub(super) fn reply(
+        &mut self,
+        way: Way,
+        call: CallId,
+        reply: Reply,
+        sent: Timestamp,
+        at: Timestamp,
+    ) {
         let place = &mut self.places[way.node];
         let network = self.scenario.network;
-        for at in network.arrivals(self.now, &mut place.last_back, &mut self.dice) {
+        for at in network.arrivals(at, &mut place.last_back, &mut self.dice) {
             let returns = Happening::Returns {
                 way,
                 call,
@@ -297,13 +312,14 @@ impl World {
     /// Tells all nodes that listen.
     fn announce(&mut self, announced: &[Announcement]) {
         let network = self.scenario.network;
+        let done = self.store_free.max(self.now);
         for announced in announced.iter().copied() {
             for (node, place) in self.places.iter_mut().enumerate() {
                 if place.listens_to != self.store_life {
                     continue;
                 }
                 let life = place.life;
-                for at in network.arrivals(self.now, &mut place.last_heard, &mut self.dice) {
+                for at in network.arrivals(done, &mut place.last_heard, &mut self.dice) {
                     self.tally.pushes += 1;
                     self.tally.bytes_received += sizes::ANNOUNCEMENT;
                     let hears = Happening::Hears {

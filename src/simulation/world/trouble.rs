@@ -36,6 +36,7 @@ impl World {
                 self.stopped += 1;
                 self.store_life += 1;
                 self.waiting.clear();
+                self.store_free = self.now;
                 self.break_connections();
             }
             Trouble::StoreStalls(span) => {
@@ -116,7 +117,7 @@ impl World {
                     connection,
                 };
                 let (reply, sent) = (Reply::Failed(Failure::Disconnected), present.clock.local());
-                self.reply(way, call, reply, sent);
+                self.reply(way, call, reply, sent, self.now);
             }
         }
     }

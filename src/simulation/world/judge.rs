@@ -1,0 +1,95 @@
+//! Checks, and what the truth has to say about them.
+
+use super::super::figures::{Figures, Over};
+use super::super::scenario::RULE;
+use super::super::truth::{Refusal, part};
+use super::{Admission, World};
+use crate::engine::{Outcome, Request, Subject};
+use crate::units::{Cost, Nanos};
+
+/// How old the store's word was at the checks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stale {
+    sum: f64,
+    count: u64,
+    max: Nanos,
+}
+
+impl World {
+    /// Checks `cost` for a key on a node, now; a cost of zero is a peek. `None` if the
+    /// node is away. Answers the outcome, and what is left of the limit that decided.
+    pub fn check(&mut self, node: usize, key: u32, cost: Cost) -> Option<(Outcome, u64)> {
+        let place = self.places.get(node)?;
+        let present = place.node.as_ref().filter(|node| !node.is_leaving())?;
+        present.set_time(self.now);
+        let number = key.to_be_bytes();
+        let subject = Subject::Rule {
+            rule: RULE,
+            key: &number,
+            tier: None,
+        };
+        let snapshot = present.engine.snapshot();
+        let decision = snapshot.decide(&Request { subject, cost }, present.clock.now());
+        let (outcome, counted_at) = (decision.outcome, decision.now);
+        let left = decision.limit.map_or(0, |limit| limit.remaining);
+        if cost.is_peek() {
+            return Some((outcome, left));
+        }
+        if let Some(stale) = decision.stale {
+            self.stale.sum += stale.as_secs_f64();
+            self.stale.count += 1;
+            self.stale.max = self.stale.max.max(stale);
+        }
+        self.tally.checks += 1;
+        let life = place.life;
+        match outcome {
+            _ if outcome.is_allowed() => {
+                self.truth.admitted(key, cost, self.now);
+                self.tally.admitted += 1;
+                let by = &mut self.tally.admitted_by;
+                by.resize(by.len().max(node + 1), 0);
+                by[node] += 1;
+                if let Some(admissions) = &mut self.admissions {
+                    admissions.push(Admission {
+                        node,
+                        life,
+                        key,
+                        cost,
+                        at: self.now,
+                        counted_at,
+                    });
+                }
+            }
+            Outcome::Unavailable => self.tally.unavailable += 1,
+            _ => {
+                self.tally.refused += 1;
+                if self.truth.refused(key, cost, self.now) == Refusal::Wrong {
+                    self.tally.wrongly_refused += 1;
+                }
+            }
+        }
+        Some((outcome, left))
+    }
+
+    /// Ends it, and answers what was measured.
+    #[allow(clippy::cast_precision_loss)] // Figures for people.
+    pub fn figures(self) -> Figures {
+        let closed = self.truth.close();
+        let windows = closed.over.len() as f64;
+        Figures {
+            nodes: self.scenario.nodes,
+            seconds: self.now.since(self.start).as_secs_f64(),
+            used: if windows > 0.0 {
+                closed.used / windows
+            } else {
+                0.0
+            },
+            over: Over::of(closed.over),
+            cold: Over::of(closed.cold),
+            store_busy: part(self.store_worked.get(), self.now.since(self.start).get()),
+            stale_mean: self.stale.sum / self.stale.count.max(1) as f64,
+            stale_max: self.stale.max.as_secs_f64(),
+            ..self.tally
+        }
+    }
+}
