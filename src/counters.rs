@@ -364,10 +364,14 @@ impl Counters {
         }
     }
 
-    /// Gives back all leases, and answers all cells that have anything to send, told or
-    /// not: for the end. No lease is asked for any more.
-    pub fn settle_up(&self) -> Vec<Key> {
+    /// This node is about to end: it asks for no more leases, and keeps none.
+    pub fn leave(&self) {
         self.fleet.leave();
+    }
+
+    /// Gives back all leases, and answers all cells that have anything to send, told or
+    /// not.
+    pub fn settle_up(&self) -> Vec<Key> {
         let all = |bank: &Bank| -> Vec<Key> { bank.iter().map(|entry| *entry.key()).collect() };
         let owing = |key: &Key| {
             self.bank(*key).get_mut(key).is_some_and(|mut cell| {

@@ -108,10 +108,10 @@ impl Edge {
         self.sent.is_some_and(unanswered) || self.unsent_since.is_some_and(unsent)
     }
 
-    /// Whether nothing was asked for here for as long as demand is remembered: no lease is
-    /// of use here.
+    /// Whether nothing was asked for here for longer than a lease is left alone: it would
+    /// only go back again.
     pub(super) fn is_at_rest(&self, terms: &Terms, now: Timestamp) -> bool {
-        now.since(self.demand.last()) > terms.memory()
+        now.since(self.demand.last()) > terms.interval().times(2)
     }
 
     /// Whether a batch with this cell is under way, and may still be answered.
