@@ -223,7 +223,7 @@ impl Edge {
     pub(super) fn look_again(&mut self, terms: &Terms, now: Timestamp) -> Option<Nanos> {
         let wait = terms.interval().times(2);
         // The fleet's clock may have been set back a little since.
-        if self.hold == 0 || now.after(terms.interval()) < self.look_again {
+        if self.hold == 0 || now.after(terms.reaction()) < self.look_again {
             return None;
         }
         self.look_again = now.after(wait);

@@ -99,11 +99,16 @@ fn an_idle_lease_goes_back_to_the_slot_it_is_of() {
 #[test]
 fn a_clock_that_was_set_back_a_little_forgets_no_lease() {
     let node = Node::new(Algorithm::FixedWindow, 100, LONG);
-    assert!(node.take(80, START));
+    assert!(node.take(50, START));
     let slot = node.slot(START);
-    let wait = node.lend(slot, node.freeze(slot, START), 90, 10, START);
-    let early = START.after(wait.unwrap()).before(Nanos::from_millis(9));
-    assert!(node.counters.route(node.key, early).again.is_some());
+    let wait = node.lend(slot, node.freeze(slot, START), 90, 40, START);
+    // It is in use, and so not given back.
+    for millis in (0..190).step_by(10) {
+        assert!(node.take(1, START.after(Nanos::from_millis(millis))));
+    }
+    let early = START.after(wait.unwrap()).before(Nanos::from_millis(4));
+    let again = node.counters.route(node.key, early).again;
+    assert_eq!(again, wait);
 }
 
 #[test]
