@@ -74,8 +74,8 @@ for i = 2, n do
       end
       granted[#granted + 1] = grant
     end
-    -- What is less than one unit is nothing.
-    local told, reached = level, debt + (ask and asks[ask + 3] or 1) > room and 2 or debt * 2 >= room and 1 or 0
+    -- A bucket that drains while it fills is never quite full.
+    local told, reached = level, debt * 8 >= room * 7 and 2 or debt * 2 >= room and 1 or 0
     if reached > level then
       redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, math.min(math.ceil(debt), most), demand, batch[6], time[1] + 0, time[2] + 0))
       level = reached

@@ -806,11 +806,7 @@ fn in_a_new_slice_demand_is_reported_anew_and_nothing_is_announced_again() {
         ..bucket(Some("0.1"), "0.2", &items)
     };
     more.run(&mut c).unwrap();
-    assert_eq!(
-        told(heard(&mut ear, &mut c)),
-        [(Level::Full, 30)],
-        "less than a unit is left"
-    );
+    assert_eq!(told(heard(&mut ear, &mut c)), [(Level::Full, 30)],);
 }
 
 #[test]

@@ -401,7 +401,7 @@ impl Cell {
             own,
             fleet: edge.fleet(own, terms, now),
             certain: edge.certain(terms, now),
-            saturated: terms.supply == Supply::Continuous && edge.is_saturated(terms, now),
+            share_then: edge.share_then(),
             overdue: edge.is_overdue(terms, now),
         }
     }

@@ -13,6 +13,9 @@ pub(super) struct Edge {
     fleet: f64,
     fleet_at: Timestamp,
     before: f64,
+    /// The slot that it was told in, and the own part of it then.
+    fleet_in: WindowId,
+    share_then: f64,
     /// What is left of the lease, and the slot whose total has it.
     pub(super) hold: u64,
     pub(super) lent_in: WindowId,
@@ -27,8 +30,6 @@ pub(super) struct Edge {
     unsent_since: Option<Timestamp>,
     /// No lease is asked for before.
     ask_after: Timestamp,
-    /// When the fleet was last seen at its limit.
-    full_at: Timestamp,
     /// The slot that a lease in advance was last asked for.
     asked_next: WindowId,
     /// When the sync looks at the cell again, to see whether the lease is still needed.
@@ -43,6 +44,8 @@ impl Edge {
             fleet: 0.0,
             fleet_at: Timestamp::EPOCH,
             before: 0.0,
+            fleet_in: WindowId::default(),
+            share_then: 0.0,
             hold: 0,
             lent_in: slot,
             next: 0,
@@ -51,7 +54,6 @@ impl Edge {
             sent: None,
             unsent_since: None,
             ask_after: Timestamp::EPOCH,
-            full_at: Timestamp::EPOCH,
             asked_next: WindowId::default(),
             look_again: Timestamp::EPOCH,
         }
@@ -77,6 +79,11 @@ impl Edge {
         }
     }
 
+    /// The own part of the fleet's demand when the store last told of it.
+    pub(super) const fn share_then(&self) -> f64 {
+        self.share_then
+    }
+
     /// The fleet's demand that is beyond doubt.
     pub(super) fn certain(&self, terms: &Terms, now: Timestamp) -> f64 {
         let own = self.demand.certain(terms.memory(), now);
@@ -86,11 +93,6 @@ impl Edge {
         } else {
             own * f64::from(terms.nodes.max(1))
         }
-    }
-
-    /// Whether the fleet was at its limit within the last period.
-    pub(super) fn is_saturated(&self, terms: &Terms, now: Timestamp) -> bool {
-        self.full_at > Timestamp::EPOCH && now.since(self.full_at) < terms.period
     }
 
     /// Whether the store has kept silent for too long over what was sent, or nothing was
@@ -167,12 +169,11 @@ impl Edge {
         }
     }
 
-    /// The store has answered an ask in the present slot, which began `elapsed` ago.
+    /// The store has answered an ask in the present `slot`, which began so long ago.
     pub(super) fn answered(
         &mut self,
         told: Told,
-        elapsed: Nanos,
-        is_full: bool,
+        slot: (WindowId, Nanos),
         terms: &Terms,
         now: Timestamp,
     ) {
@@ -183,27 +184,30 @@ impl Edge {
         } else if told.wanted && told.grant == 0 {
             self.ask_after = now.after(terms.interval());
         }
-        self.heard_of_demand(told.demand, elapsed, terms, now);
-        if is_full {
-            self.full_at = now;
-        }
+        self.heard_of_demand(told.demand, slot, terms, now);
     }
 
-    /// The store has told that the fleet's nodes report so much demand in this slot: not
-    /// all may have done so yet.
+    /// The store has told that the fleet's nodes report so much demand in `slot`, which
+    /// began so long ago: not all may have done so yet.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn heard_of_demand(
         &mut self,
         thousandths: u64,
-        elapsed: Nanos,
+        (slot, elapsed): (WindowId, Nanos),
         terms: &Terms,
         now: Timestamp,
     ) {
+        if slot != self.fleet_in {
+            self.before = self.fleet;
+            self.fleet_in = slot;
+        }
         let reported = thousandths as f64 / 1e3;
         let part = elapsed.as_secs_f64() / terms.period.as_secs_f64();
         let remembered = self.before * (1.0 - 2.0 * part).max(0.0);
         self.fleet = reported.max(remembered);
         self.fleet_at = now;
+        let own = self.own(terms, now);
+        self.share_then = own / self.fleet.max(own).max(1e-9);
     }
 
     /// The store has lost what was lent for the next slot.
@@ -222,17 +226,12 @@ impl Edge {
     /// anyway, or if nothing is lent.
     pub(super) fn look_again(&mut self, terms: &Terms, now: Timestamp) -> Option<Nanos> {
         let wait = terms.interval().times(2);
-        // The fleet's clock may have been set back a little since.
-        if self.hold == 0 || now.after(terms.reaction()) < self.look_again {
+        // The sync waits on another clock: the fleet's may have stepped back meanwhile.
+        if self.hold == 0 || self.look_again.since(now) > wait.divided_by(2) {
             return None;
         }
         self.look_again = now.after(wait);
         Some(wait)
-    }
-
-    /// The fleet is at its limit.
-    pub(super) fn full(&mut self, now: Timestamp) {
-        self.full_at = now;
     }
 
     /// A window ends; `follows` says that the next one is the present one. Answers what
@@ -242,7 +241,6 @@ impl Edge {
         self.hold = if follows { self.next } else { 0 };
         self.next = 0;
         self.lent_in = window;
-        self.before = self.fleet;
         self.told = self.told_next;
         self.sent = None;
         self.ask_after = Timestamp::EPOCH;

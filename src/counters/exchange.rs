@@ -8,7 +8,7 @@ use super::body::{Body, time_as_cost};
 use super::cell::{Cell, Signal, Wants};
 use super::marks::Told as Queued;
 use super::slot::{Slot, Space};
-use super::{Announcement, Answer, Ask, Delta, Fleet, Level};
+use super::{Announcement, Answer, Ask, Delta, Fleet};
 use crate::algorithms::BucketState;
 use crate::policy::{Pressure, Terms};
 use crate::units::{Algorithm, Cost, Nanos, Timestamp};
@@ -330,8 +330,7 @@ impl Cell {
             }
             return;
         };
-        let is_full = remaining <= edge.hold;
-        edge.answered(told, elapsed, is_full, &terms, now);
+        edge.answered(told, (slot.window, elapsed), &terms, now);
     }
 
     /// The fleet has used half of the limit, or all of it.
@@ -353,10 +352,7 @@ impl Cell {
         let terms = self.terms(fleet);
         let elapsed = now.since(slot.window.start(slot.space.length()));
         if let Some(edge) = &mut self.edge {
-            edge.heard_of_demand(announced.demand, elapsed, &terms, now);
-            if announced.level == Level::Full {
-                edge.full(now);
-            }
+            edge.heard_of_demand(announced.demand, (slot.window, elapsed), &terms, now);
             let hold = edge.hold;
             let unsent = self.body.pending();
             match &mut self.body {

@@ -53,8 +53,8 @@ pub struct Standing {
     /// The fleet's demand that is beyond doubt: what the store told, and no more here than
     /// a burst of a few checks cannot feign.
     pub certain: f64,
-    /// Whether the fleet has reached the limit of late.
-    pub saturated: bool,
+    /// This node's part of the fleet's demand when the store last told.
+    pub share_then: f64,
     /// Whether what was sent last has not been answered for so long that the store's
     /// silence means nothing.
     pub overdue: bool,
@@ -147,13 +147,38 @@ impl Standing {
                 self.fleet * terms.period.as_secs_f64() < FAR * float(terms.amount)
             }
         };
-        !self.saturated && used < enough && expected
+        used < enough && expected
+    }
+
+    /// What the limit gives back until the next exchange.
+    fn coming(terms: &Terms) -> f64 {
+        float(terms.amount) / terms.period.as_secs_f64() * terms.interval().as_secs_f64()
+    }
+
+    /// Whether a limit that gives back bit by bit is as good as used up, and what comes
+    /// back is used up at once.
+    fn is_tight(&self, terms: &Terms) -> bool {
+        let supply = float(terms.amount) / terms.period.as_secs_f64();
+        let little = (2.0 * Self::coming(terms)).max(EXPOSED * float(terms.capacity));
+        terms.supply == Supply::Continuous
+            && self.fleet > 0.95 * supply
+            && self.room(terms) < little
+    }
+
+    /// Whether what comes back can be shared out in whole checks without asking.
+    fn is_shared_out(&self, terms: &Terms) -> bool {
+        self.is_tight(terms) && self.share() * Self::coming(terms) >= 4.0
+    }
+
+    /// This node's part of the fleet's demand.
+    pub fn share(&self) -> f64 {
+        self.own / self.fleet.max(self.own).max(1e-9)
     }
 
     /// Whether a fleet with this `demand` would use up too much of the limit before a push
     /// arrives.
     fn is_fast(&self, demand: f64, terms: &Terms) -> bool {
-        self.saturated || demand * terms.reach() > EXPOSED * float(terms.capacity)
+        self.is_tight(terms) || demand * terms.reach() > EXPOSED * float(terms.capacity)
     }
 
     /// What is left for all, as far as this node knows.
@@ -171,6 +196,9 @@ impl Standing {
         if self.is_far(terms) {
             return true;
         }
+        if self.is_shared_out(terms) {
+            return self.unsent.saturating_add(cost.get()) <= self.allowance(terms);
+        }
         let slow = !self.is_fast(self.certain, terms) && !self.overdue;
         let (age, reach) = (self.age.as_secs_f64(), terms.reach());
         let cost = float(cost.get());
@@ -179,6 +207,19 @@ impl Standing {
         let use_to_come = self.certain * self.left.as_secs_f64();
         let lasts = room - self.unheard(self.certain) - use_to_come >= 0.0;
         slow || there_is_room || (lasts && !self.overdue && terms.supply == Supply::AtTheTurn)
+    }
+
+    /// What may be unsent here of a limit that is always full: this node's share of what is
+    /// left, less what the others are likely to have admitted and not sent.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn allowance(&self, terms: &Terms) -> u64 {
+        let share = self.share();
+        let supply = float(terms.amount) / terms.period.as_secs_f64();
+        let meanwhile = terms.interval().as_secs_f64() / 2.0 + terms.reach();
+        // A node that has just become busy knows least of the one that was.
+        let others = (1.0 - share.min(self.share_then)) * supply * meanwhile;
+        let left = self.room(terms) + float(self.unsent) - others;
+        (share * left.max(0.0)) as u64
     }
 
     /// The lease that this node should hold, for the time until it is refilled.
@@ -208,7 +249,7 @@ impl Standing {
 
     /// Whether this node should admit from a lease.
     pub fn leases(&self, terms: &Terms) -> bool {
-        !self.is_far(terms) && self.is_fast(self.fleet, terms)
+        !self.is_shared_out(terms) && !self.is_far(terms) && self.is_fast(self.fleet, terms)
     }
 
     /// Whether nothing is left for anybody until the window ends.
@@ -225,8 +266,7 @@ impl Standing {
     /// This node's part of the fleet's demand, in millionths.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn portion(&self) -> u32 {
-        let part = self.own / self.fleet.max(self.own).max(1e-9);
-        (part.clamp(0.0, 0.95) * 1e6) as u32
+        (self.share().clamp(0.0, 0.95) * 1e6) as u32
     }
 
     /// How soon the cell must be sent, leases apart.
@@ -237,10 +277,9 @@ impl Standing {
         } else {
             UNHEARD_PART
         };
-        let share = self.own / self.fleet.max(self.own).max(1e-9);
         let left = (self.room(terms) - self.unheard(self.fleet)).max(0.0);
-        let lot = (share * left * part).max(1.0);
-        if !self.leases(terms) && float(self.unsent) >= lot {
+        let lot = (self.share() * left * part).max(1.0);
+        if !self.is_shared_out(terms) && !self.leases(terms) && float(self.unsent) >= lot {
             Pressure::Urgent
         } else if far && self.unsent <= terms.negligible() {
             Pressure::Silent

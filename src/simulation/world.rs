@@ -234,6 +234,11 @@ impl World {
         self.tally.checks
     }
 
+    /// Batches that were sent so far.
+    pub fn batches(&self) -> u64 {
+        self.tally.batches
+    }
+
     /// Where it stands, for telling where something went wrong.
     pub fn place(&self) -> String {
         let passed = self.now.since(self.start);

@@ -46,10 +46,10 @@ const fn bound(algorithm: Algorithm, mean: f64, worst: f64, cold: f64, used: f64
 
 const BOUNDS: [Bound; 5] = [
     bound(Algorithm::FixedWindow, 0.015, 0.05, 0.25, 0.97),
-    bound(Algorithm::SlidingWindow, 0.015, 0.05, 0.25, 0.85),
+    bound(Algorithm::SlidingWindow, 0.06, 0.15, 0.25, 0.85),
     bound(Algorithm::SlidingLog, 0.60, 0.80, 0.45, 0.70),
-    bound(Algorithm::TokenBucket, 0.005, 0.02, 0.10, 0.95),
-    bound(Algorithm::LeakyBucket, 0.005, 0.02, 0.10, 0.95),
+    bound(Algorithm::TokenBucket, 0.03, 0.08, 0.15, 0.90),
+    bound(Algorithm::LeakyBucket, 0.03, 0.08, 0.15, 0.90),
 ];
 
 fn run(scenario: &Scenario) -> Figures {
@@ -141,7 +141,7 @@ fn below_the_limit_next_to_nothing_is_refused() {
                 let most = match algorithm {
                     Algorithm::FixedWindow => 0.0,
                     Algorithm::SlidingLog => 0.10,
-                    _ => 0.005,
+                    _ => 0.02,
                 };
                 assert!(figures.wrongly_refused_part() <= most, "{place}");
             });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate::simulation::{Chaos, Count, Dice, Network, Scenario, Value, World};
-use tidegate::units::{Algorithm, Cost, Limit, Nanos, Partitions};
+use tidegate::units::{Algorithm, Cost, Limit, Nanos, Pace, Partitions};
 
 /// Runs `scene` for each seed, or for the one in `TIDEGATE_SEED`, and says which one
 /// failed.
@@ -42,17 +42,22 @@ pub(crate) fn noise(lost: f64, doubled: f64) -> Network {
     }
 }
 
-/// Three nodes, 20 keys, no demand of its own, and a limit that is far away and lasts
-/// longer than any test.
+/// Three nodes, 20 keys, no demand of its own, and a limit that lasts longer than any
+/// test: near enough that what is used of it is sent all the time, and so far that nothing
+/// is refused or lent.
 pub(crate) fn quiet(seed: u64, algorithm: Algorithm) -> Scenario {
-    let log = algorithm == Algorithm::SlidingLog;
     Scenario {
         nodes: 3,
         rate: 0.0,
         keys: 20,
         algorithm,
-        limit: if log { 100_000 } else { 1_000_000 },
+        limit: 600,
         window: Nanos::from_secs(if algorithm.is_bucket() { 86_400 } else { 3_600 }),
+        pace: Pace {
+            interval: Nanos::from_millis(20),
+            min_interval: Nanos::from_millis(5),
+            max_interval: Nanos::from_millis(20),
+        },
         partitions: Partitions::new(4).unwrap(),
         seed,
         ..Scenario::default()
@@ -88,12 +93,20 @@ pub(crate) fn traffic_for(
 #[track_caller]
 pub(crate) fn settle(world: &mut World) {
     world.set_network(Network::default());
-    // What was lost or late before is given up first, and a lost hash is noticed.
-    world.run_until(world.now().after(Nanos::from_secs(12)));
-    // What is lent goes back.
-    world.flush();
+    // What was lost or late before is given up first, a lost hash is noticed, what is
+    // lent goes back, and the sweep has sent what is in no hurry.
+    world.run_until(world.now().after(Nanos::from_secs(14)));
     let settled = world.settle(Nanos::from_secs(60));
     assert!(settled, "something is still under way: {}", world.place());
+}
+
+/// The same, and makes the nodes give back what they would keep for their next callers.
+#[track_caller]
+pub(crate) fn settle_up(world: &mut World) {
+    world.set_network(Network::default());
+    world.run_until(world.now().after(Nanos::from_secs(4)));
+    world.flush();
+    settle(world);
 }
 
 /// What the store has counted of each key of `limit`, by number; for windows.

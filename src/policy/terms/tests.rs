@@ -27,7 +27,7 @@ fn standing() -> Standing {
         own: 100.0,
         fleet: 1_000.0,
         certain: 1_000.0,
-        saturated: false,
+        share_then: 0.1,
         overdue: false,
     }
 }
@@ -52,11 +52,6 @@ fn a_limit_that_will_not_be_reached_is_far() {
     };
     assert!(slow.is_far(&terms), "195 more by the end of the window");
     assert!(!standing().is_far(&terms));
-    let saturated = Standing {
-        saturated: true,
-        ..slow
-    };
-    assert!(!saturated.is_far(&terms));
 }
 
 #[test]

@@ -121,18 +121,17 @@ impl<'a> Turn<'a> {
             self.answer(delta, bucket.debt.ceil().min(MAX_DEBT), bucket.demand);
             return None;
         }
-        let (cost, mut grant, mut unit) = (signed(delta.cost), 0.0, 1.0);
+        let (cost, mut grant) = (signed(delta.cost), 0.0);
         bucket.debt = (bucket.debt + cost).max(0.0);
         if let Some(ask) = delta.ask {
             bucket.demand = (bucket.demand + signed(ask.demand)).max(0.0);
             grant = self.grant(ask, float(delta.room) - bucket.debt);
             bucket.debt += grant;
-            unit = float(ask.unit);
         }
         let (debt, room) = (bucket.debt, float(delta.room));
         let reached = match debt {
-            // What is less than one unit is nothing.
-            debt if debt + unit > room => 2,
+            // A bucket that drains while it fills is never quite full.
+            debt if debt * 8.0 >= room * 7.0 => 2,
             debt if debt * 2.0 >= room => 1,
             _ => 0,
         };

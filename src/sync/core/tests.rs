@@ -60,7 +60,7 @@ fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
     for number in 0u16..1_000 {
         let identity = EncodedIdentity::of("key", Some(&number.to_be_bytes()));
         let key = limit.hasher.key(&identity);
-        cells.take(&limit, &limit.quota, key, Cost::ONE, NOW.fleet);
+        cells.take(&limit, &limit.quota, key, Cost::new(130_000), NOW.fleet);
     }
     core.tick(&cells, NOW);
     let sent = actions(&mut core);
