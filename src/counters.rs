@@ -364,15 +364,19 @@ impl Counters {
         }
     }
 
+    /// This node is about to end: it asks for no more leases, and keeps none.
+    pub fn leave(&self) {
+        self.fleet.leave();
+    }
+
     /// Gives back all leases, and answers all cells that have anything to send, told or
-    /// not: for the end.
+    /// not.
     pub fn settle_up(&self) -> Vec<Key> {
         let all = |bank: &Bank| -> Vec<Key> { bank.iter().map(|entry| *entry.key()).collect() };
         let owing = |key: &Key| {
             self.bank(*key).get_mut(key).is_some_and(|mut cell| {
                 cell.return_lease();
-                cell.edge = None;
-                cell.is_queued() || cell.pending() != 0
+                cell.is_queued() || cell.pending() != 0 || cell.has_leases()
             })
         };
         self.banks.iter().flat_map(all).filter(owing).collect()

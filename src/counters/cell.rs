@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use super::Fleet;
 use super::body::Body;
 use super::edge::Edge;
 use super::marks::{Marks, Told};
+use super::{Fleet, Space};
 use crate::algorithms::{BucketState, Outcome, Verdict};
 use crate::policy::{Demand, Pressure, Standing, Supply, Terms, trusted_for};
 use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp};
@@ -88,7 +88,9 @@ impl Cell {
         if let Some(mut edge) = self.edge.take() {
             let touch = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
             self.edge = Some(edge);
-            return self.signalled(touch, now, fleet);
+            let remaining = self.remaining(quota, touch.outcome.remaining, now);
+            let signal = self.signal(remaining, now, fleet);
+            return Touch { signal, ..touch };
         }
         let outcome = self.body.take(quota, cost, now);
         let charged = match outcome.verdict {
@@ -106,10 +108,11 @@ impl Cell {
             if charged {
                 self.body.record(quota, cost, at);
             }
-            if self.edge.is_none() && self.is_near_the_edge(outcome.remaining, now, fleet) {
+            let remaining = self.remaining(quota, outcome.remaining, now);
+            if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
                 self.make_edge(now, fleet);
             }
-            signal = self.signal(outcome.remaining, now, fleet);
+            signal = self.signal(remaining, now, fleet);
         }
         Touch {
             outcome,
@@ -146,6 +149,7 @@ impl Cell {
                 outcome = self.body.take(quota, cost, now);
                 if lent {
                     edge.hold -= cost.get();
+                    self.body.spend(quota, cost);
                 } else {
                     let at = self.body.moment(quota, now);
                     self.body.record(quota, cost, at);
@@ -256,6 +260,7 @@ impl Cell {
                     ledger.current.lend(lent);
                     // Calm for a whole window: it is no longer near its limit.
                     if !follows || state.previous() < limit.quota.capacity() / 4 {
+                        ledger.current.give_back(lent);
                         self.edge = None;
                     }
                 }
@@ -267,7 +272,7 @@ impl Cell {
                 0
             }
             Body::Log(log) => {
-                let space = super::Space::of(&self.limit.quota);
+                let space = Space::of(&self.limit.quota);
                 let part = space.window(now);
                 if let Some(edge) = &mut self.edge
                     && edge.lent_in != part
@@ -316,6 +321,12 @@ impl Cell {
         let Some(edge) = &mut self.edge else { return };
         let left = Cost::new(std::mem::take(&mut edge.hold));
         self.body.give_up(left, edge.lent_in);
+    }
+
+    /// Whether anything is lent here, for the present slot or the next.
+    pub(super) fn has_leases(&self) -> bool {
+        let lent = |edge: &Edge| edge.hold > 0 || edge.next > 0;
+        self.edge.as_deref().is_some_and(lent)
     }
 
     pub(super) fn pending(&self) -> u64 {
@@ -414,12 +425,14 @@ impl Cell {
         };
         let standing = self.standing(edge, remaining, &terms, now);
         let mut wants = nothing;
-        let asks = standing.leases(&terms) && !standing.is_over(&terms);
+        let leases = !edge.is_at_rest(&terms, now) && !fleet.is_leaving();
+        let asks = leases && standing.leases(&terms) && !standing.is_over(&terms);
         if asks && standing.is_low(&terms) && edge.may_ask(&terms, now) {
             wants.lease = standing.need(&terms).saturating_sub(edge.hold);
         }
         if let Body::Window { state, .. } = &self.body
             && terms.supply == Supply::AtTheTurn
+            && leases
             && !edge.has_asked_for(state.id().next())
         {
             wants.next = standing.need_of_the_next_window(&terms);
@@ -437,10 +450,14 @@ impl Cell {
         wants
     }
 
-    fn signalled(&mut self, touch: Touch, now: Timestamp, fleet: &Fleet) -> Touch {
-        Touch {
-            signal: self.signal(touch.outcome.remaining, now, fleet),
-            ..touch
+    /// What the limit can still admit, where `quota` can admit `left`: how little is left
+    /// of a share says nothing of how near the cell is to its limit.
+    fn remaining(&mut self, quota: &Quota, left: u64, now: Timestamp) -> u64 {
+        let own = self.limit.quota;
+        if *quota == own {
+            left
+        } else {
+            self.body.remaining(&own, now)
         }
     }
 
@@ -491,11 +508,10 @@ impl Cell {
                 Demand::of(cost, since.unwrap_or(now), now, terms.memory())
             }
         };
-        let mut edge = Edge::new(demand);
-        edge.lent_in = match &self.body {
+        let slot = match &self.body {
             Body::Window { state, .. } => state.id(),
-            _ => super::Space::of(&self.limit.quota).window(now),
+            Body::Bucket { .. } | Body::Log(_) => Space::of(&self.limit.quota).window(now),
         };
-        self.edge = Some(Box::new(edge));
+        self.edge = Some(Box::new(Edge::new(demand, slot)));
     }
 }

@@ -37,7 +37,8 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    pub(super) fn new(demand: Demand) -> Edge {
+    /// A cell comes near its limit, with this `demand`, in this `slot`.
+    pub(super) fn new(demand: Demand, slot: WindowId) -> Edge {
         Edge {
             demand,
             fleet: 0.0,
@@ -46,7 +47,7 @@ impl Edge {
             fleet_in: WindowId::default(),
             share_then: 0.0,
             hold: 0,
-            lent_in: WindowId::default(),
+            lent_in: slot,
             next: 0,
             told: (WindowId::default(), 0),
             told_next: (WindowId::default(), 0),
@@ -109,6 +110,12 @@ impl Edge {
         let unanswered = |since: Timestamp| now.since(since) > answer;
         let unsent = |since: Timestamp| now.since(since) > sending;
         self.sent.is_some_and(unanswered) || self.unsent_since.is_some_and(unsent)
+    }
+
+    /// Whether nothing was asked for here for longer than a lease is left alone: it would
+    /// only go back again.
+    pub(super) fn is_at_rest(&self, terms: &Terms, now: Timestamp) -> bool {
+        now.since(self.demand.last()) > terms.interval().times(2)
     }
 
     /// Whether a batch with this cell is under way, and may still be answered.

@@ -74,7 +74,7 @@ impl Cell {
                 if ledger.current.pending() != 0 || asks {
                     slots.push(current);
                 }
-                if wants.next > 0 {
+                if wants.next > 0 || (fleet.is_leaving() && self.has_leases()) {
                     slots.push(current.next());
                 }
                 // A sliding window reads the window before, which the other nodes
@@ -155,7 +155,7 @@ impl Cell {
         let needed = standing.need(&terms);
         let idle = standing.own * terms.interval().as_secs_f64() < 0.5;
         let surplus = match edge.hold {
-            hold if idle => hold,
+            hold if idle || fleet.is_leaving() => hold,
             hold if hold > needed.saturating_mul(2) => hold - needed,
             _ => 0,
         };
@@ -218,10 +218,14 @@ impl Cell {
         self.edge = edge;
         if is_next {
             // Nothing was used in it; what was lent is noted at its beginning.
-            let upto = self.edge.as_ref().map_or(0, |edge| edge.next);
+            let lent = self.edge.as_mut().map(|edge| &mut edge.next);
+            let back = match lent {
+                Some(lent) if fleet.is_leaving() => std::mem::take(lent),
+                _ => 0,
+            };
             return Some(Delta {
-                cost: 0,
-                upto,
+                cost: i64::try_from(back).map_or(i64::MIN, |back| -back),
+                upto: self.edge.as_ref().map_or(0, |edge| edge.next),
                 room: quota.capacity(),
                 ask,
             });
@@ -252,9 +256,12 @@ impl Cell {
     ) -> Option<Nanos> {
         self.learn(slot, answer, now, fleet);
         let terms = self.terms(fleet);
-        if self.pending() != 0 && !self.is_queued() && self.edge.is_none() {
-            // A lease came for which there is no use any more.
+        if self.body.owes() && !self.is_queued() {
+            // A lease came too late, or for nobody: others wait for it.
             self.marks.set_told(Queued::Queued(Pressure::Near));
+            return Some(terms.interval());
+        }
+        if fleet.is_leaving() && self.has_leases() {
             return Some(terms.interval());
         }
         let edge = self.edge.as_mut()?;
@@ -276,7 +283,7 @@ impl Cell {
             return;
         }
         let present = self.body.is_present(slot, now);
-        self.lend(slot, granted, present);
+        self.lend(slot, granted, present && !fleet.is_leaving());
         let hold = self.edge.as_ref().map_or(0, |edge| edge.hold);
         let at_the_edge = self.edge.is_some();
         match &mut self.body {
@@ -316,8 +323,8 @@ impl Cell {
         }
     }
 
-    /// Notes what the store has lent for `slot`.
-    fn lend(&mut self, slot: Slot, granted: Cost, present: bool) {
+    /// Notes what the store has lent for `slot`, for which there is `use_here` or none.
+    fn lend(&mut self, slot: Slot, granted: Cost, use_here: bool) {
         let hold = &mut self.edge.as_mut().map(|edge| &mut edge.hold);
         match &mut self.body {
             Body::Bucket { ledger, .. } => ledger.account.lend(granted),
@@ -328,7 +335,7 @@ impl Cell {
             }
         }
         match hold {
-            Some(hold) if present => **hold = hold.saturating_add(granted.get()),
+            Some(hold) if use_here => **hold = hold.saturating_add(granted.get()),
             // Nobody is left to spend it.
             _ => self.body.give_up(granted, slot.window),
         }

@@ -103,9 +103,10 @@ impl<'a> Turn<'a> {
             total if total * 2.0 >= room => 1,
             _ => 0,
         };
+        let told = count.level;
         self.reach(key, reached, &mut count.level, total, count.demand);
         self.answer(delta, total, count.demand);
-        delta.cost != 0 || delta.ask.is_some()
+        delta.cost != 0 || delta.ask.is_some() || count.level != told
     }
 
     /// The same to a bucket's debt; answers the delta and
@@ -135,9 +136,11 @@ impl<'a> Turn<'a> {
             _ => 0,
         };
         let debt = debt.ceil().min(MAX_DEBT);
+        let told = bucket.level;
         self.reach(key, reached, &mut bucket.level, debt, bucket.demand);
         self.answer(delta, debt, bucket.demand);
-        (delta.cost != 0 || delta.ask.is_some()).then_some((cost, grant))
+        let changed = delta.cost != 0 || delta.ask.is_some() || bucket.level != told;
+        changed.then_some((cost, grant))
     }
 
     /// What is left of a bucket's debt now.
