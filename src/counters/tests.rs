@@ -307,8 +307,9 @@ fn a_total_of_the_fleet_refuses_here_what_others_have_used() {
         let limit = limit(algorithm, 100, MINUTE);
         take(&counters, &limit, 1, 20, START);
         let key = counters.next_dirty().unwrap();
+        // The parts of a log that this node has not written to are read before.
         let slots = counters.route(key, START).slots;
-        let slot = slots[0];
+        let slot = slots[slots.len() - 1];
         let delta = counters.freeze(key, slot, START, &mut Vec::new()).unwrap();
         // 80 used by others: a count, or the time that 100 of 100 a minute take to drain.
         let total = if algorithm.is_bucket() {
@@ -526,5 +527,6 @@ fn what_a_log_gives_back_is_taken_from_the_part_that_counted_it() {
                 .unwrap()
                 .cost
         });
-    assert_eq!(costs.collect::<Vec<_>>(), [3]);
+    let costs: Vec<i64> = costs.filter(|cost| *cost != 0).collect();
+    assert_eq!(costs, [3], "the other parts are only read");
 }
