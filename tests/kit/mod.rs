@@ -20,6 +20,7 @@ mod process;
 mod proxy;
 mod redis_server;
 pub mod resp;
+mod windows;
 
 pub use addr::Addr;
 pub use daemon::{Daemon, sum, tidegate};
@@ -28,3 +29,4 @@ pub use place::{Place, Served, TIDEGATE, root, stderr, stdout};
 pub use process::wait_until;
 pub use proxy::Proxy;
 pub use redis_server::Redis;
+pub use windows::{counted_in, longest_gap, wait_for_an_edge, window_of};
