@@ -12,6 +12,7 @@ mod exchange;
 mod fleet;
 mod ledger;
 mod marks;
+mod share;
 mod slot;
 mod tombstones;
 

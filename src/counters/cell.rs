@@ -92,7 +92,10 @@ impl Cell {
             let signal = self.signal(remaining, now, fleet);
             return Touch { signal, ..touch };
         }
-        let outcome = self.body.take(quota, cost, now);
+        let outcome = match self.take_share(quota, cost, now, fleet) {
+            Some(outcome) => outcome,
+            None => self.body.take(quota, cost, now),
+        };
         let charged = match outcome.verdict {
             _ if cost.is_peek() => false,
             Verdict::Admitted { .. } => true,
@@ -137,16 +140,25 @@ impl Cell {
             edge.arrive(cost, &terms, now);
         }
         let lent = !cost.is_peek() && edge.hold >= cost.get();
-        let mut outcome = self.body.probe(quota, cost, now);
+        // What was lent was admitted before, by the whole limit.
+        let own = self.limit.quota;
+        let quota = if lent { &own } else { quota };
+        let mut outcome = match self.probe_share(quota, cost, now, fleet) {
+            Some(outcome) => outcome,
+            None => self.body.probe(quota, cost, now),
+        };
         if let Verdict::Admitted { .. } = outcome.verdict
             && !cost.is_peek()
         {
-            let alone = fleet.health() != super::StoreHealth::Up;
+            let alone = fleet.health() != super::StoreHealth::Up || self.is_held_back(fleet);
             // The probe has told what would be left after it.
             let left = outcome.remaining.saturating_add(cost.get());
             let free = lent || alone || self.standing(edge, left, &terms, now).admits(cost, &terms);
             if free {
-                outcome = self.body.take(quota, cost, now);
+                outcome = match self.take_share(quota, cost, now, fleet) {
+                    Some(outcome) => outcome,
+                    None => self.body.take(quota, cost, now),
+                };
                 if lent {
                     edge.hold -= cost.get();
                     self.body.spend(quota, cost);
@@ -188,7 +200,10 @@ impl Cell {
         fleet: &Fleet,
     ) -> Touch {
         self.turn(limit, now, fleet);
-        let outcome = self.body.probe(quota, cost, now);
+        let outcome = match self.probe_share(quota, cost, now, fleet) {
+            Some(outcome) => outcome,
+            None => self.body.probe(quota, cost, now),
+        };
         Touch {
             outcome,
             stale: self.marks.stale(now),
@@ -425,7 +440,8 @@ impl Cell {
         };
         let standing = self.standing(edge, remaining, &terms, now);
         let mut wants = nothing;
-        let leases = !edge.is_at_rest(&terms, now) && !fleet.is_leaving();
+        let leases =
+            !edge.is_at_rest(&terms, now) && !fleet.is_leaving() && !self.is_held_back(fleet);
         let asks = leases && standing.leases(&terms) && !standing.is_over(&terms);
         if asks && standing.is_low(&terms) && edge.may_ask(&terms, now) {
             wants.lease = standing.need(&terms).saturating_sub(edge.hold);
