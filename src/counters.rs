@@ -24,7 +24,8 @@ use dashmap::mapref::one::RefMut;
 
 use crate::algorithms::{Outcome, State, Verdict};
 use crate::units::{
-    Cost, EncodedIdentity, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
+    Consistency, Cost, EncodedIdentity, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota,
+    Timestamp,
 };
 use cell::{Cell, Fate, Signal};
 use tombstones::Tombstones;
@@ -71,6 +72,8 @@ pub struct Ask {
     pub portion: u32,
     /// What a grant is a multiple of: what a cost of one takes.
     pub unit: u64,
+    /// What its limit promises: more is demanded of a grant that it is to be bounded by.
+    pub promise: Consistency,
     /// The change of the demand that it reports in this slot, in thousandths of cost per
     /// second.
     pub demand: i64,

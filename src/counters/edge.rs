@@ -2,7 +2,7 @@
 
 use super::{Ask, Told};
 use crate::policy::{Demand, Standing, Supply, Terms};
-use crate::units::{Cost, Nanos, Timestamp, WindowId};
+use crate::units::{Consistency, Cost, Nanos, Timestamp, WindowId};
 
 /// The memory of a cell near its limit: its demand, and its leases.
 #[derive(Debug)]
@@ -148,6 +148,7 @@ impl Edge {
         slot: WindowId,
         want: u64,
         standing: &Standing,
+        promise: Consistency,
         now: Timestamp,
     ) -> Ask {
         self.sent = Some(now);
@@ -155,17 +156,25 @@ impl Edge {
         Ask {
             want,
             unit: 1,
+            promise,
             portion: standing.portion(),
             demand: tell(&mut self.told, slot, standing.own),
         }
     }
 
     /// The store is asked for a lease in the slot after this one.
-    pub(super) fn ask_next(&mut self, slot: WindowId, want: u64, standing: &Standing) -> Ask {
+    pub(super) fn ask_next(
+        &mut self,
+        slot: WindowId,
+        want: u64,
+        standing: &Standing,
+        promise: Consistency,
+    ) -> Ask {
         self.asked_next = slot;
         Ask {
             want,
             unit: 1,
+            promise,
             portion: standing.portion() / 2,
             demand: tell(&mut self.told_next, slot, standing.own),
         }

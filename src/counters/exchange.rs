@@ -196,7 +196,7 @@ impl Cell {
     ) -> Option<Delta> {
         let quota = self.limit.quota;
         let terms = self.terms(fleet);
-        let is_next = self.body.is_next(slot);
+        let (is_next, promise) = (self.body.is_next(slot), self.limit.consistency);
         let mut edge = self.edge.take();
         // Before what is pending becomes sent: the standing counts it.
         let ask = edge.as_mut().and_then(|edge| {
@@ -208,9 +208,20 @@ impl Cell {
                 ..ask
             };
             if is_next {
-                Some(in_units(edge.ask_next(slot.window, next, &standing)))
+                Some(in_units(edge.ask_next(
+                    slot.window,
+                    next,
+                    &standing,
+                    promise,
+                )))
             } else if self.body.is_present(slot, now) {
-                Some(in_units(edge.ask(slot.window, lease, &standing, now)))
+                Some(in_units(edge.ask(
+                    slot.window,
+                    lease,
+                    &standing,
+                    promise,
+                    now,
+                )))
             } else {
                 None
             }
