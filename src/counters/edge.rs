@@ -2,7 +2,7 @@
 
 use super::{Ask, Told};
 use crate::policy::{Demand, Standing, Supply, Terms};
-use crate::units::{Cost, Nanos, Timestamp, WindowId};
+use crate::units::{Consistency, Cost, Nanos, Timestamp, WindowId};
 
 /// The memory of a cell near its limit: its demand, and its leases.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(super) struct Edge {
     ask_after: Timestamp,
     /// The slot that a lease in advance was last asked for.
     asked_next: WindowId,
+    /// The window whose predecessor's total the store has told after its end.
+    settled: WindowId,
     /// When the sync looks at the cell again, to see whether the lease is still needed.
     look_again: Timestamp,
 }
@@ -55,6 +57,7 @@ impl Edge {
             unsent_since: None,
             ask_after: Timestamp::EPOCH,
             asked_next: WindowId::default(),
+            settled: WindowId::default(),
             look_again: Timestamp::EPOCH,
         }
     }
@@ -115,7 +118,7 @@ impl Edge {
     /// Whether nothing was asked for here for longer than a lease is left alone: it would
     /// only go back again.
     pub(super) fn is_at_rest(&self, terms: &Terms, now: Timestamp) -> bool {
-        now.since(self.demand.last()) > terms.interval().times(2)
+        now.since(self.demand.last()) > terms.rest()
     }
 
     /// Whether a batch with this cell is under way, and may still be answered.
@@ -126,6 +129,15 @@ impl Edge {
 
     pub(super) fn may_ask(&self, terms: &Terms, now: Timestamp) -> bool {
         now >= self.ask_after && !self.is_under_way(terms, now)
+    }
+
+    /// The store has told the final total of the window before `window`.
+    pub(super) fn settle(&mut self, window: WindowId) {
+        self.settled = window;
+    }
+
+    pub(super) fn is_settled(&self, window: WindowId) -> bool {
+        self.settled == window
     }
 
     pub(super) fn has_asked_for(&self, next: WindowId) -> bool {
@@ -148,6 +160,7 @@ impl Edge {
         slot: WindowId,
         want: u64,
         standing: &Standing,
+        promise: Consistency,
         now: Timestamp,
     ) -> Ask {
         self.sent = Some(now);
@@ -155,17 +168,25 @@ impl Edge {
         Ask {
             want,
             unit: 1,
+            promise,
             portion: standing.portion(),
             demand: tell(&mut self.told, slot, standing.own),
         }
     }
 
     /// The store is asked for a lease in the slot after this one.
-    pub(super) fn ask_next(&mut self, slot: WindowId, want: u64, standing: &Standing) -> Ask {
+    pub(super) fn ask_next(
+        &mut self,
+        slot: WindowId,
+        want: u64,
+        standing: &Standing,
+        promise: Consistency,
+    ) -> Ask {
         self.asked_next = slot;
         Ask {
             want,
             unit: 1,
+            promise,
             portion: standing.portion() / 2,
             demand: tell(&mut self.told_next, slot, standing.own),
         }

@@ -310,7 +310,7 @@ fn a_total_of_the_fleet_refuses_here_what_others_have_used() {
         let key = counters.next_dirty().unwrap();
         // The parts of a log that this node has not written to are read before.
         let slots = counters.route(key, START).slots;
-        let slot = slots[slots.len() - 1];
+        let slot = *slots.iter().max_by_key(|slot| slot.window).unwrap();
         let delta = counters.freeze(key, slot, START, &mut Vec::new()).unwrap();
         // 80 used by others: a count, or the time that 100 of 100 a minute take to drain.
         let total = if algorithm.is_bucket() {
