@@ -27,7 +27,7 @@ pub(super) enum Fate {
     /// It equals a cell never seen, and nothing in it waits to be sent: nobody notices
     /// that it is gone.
     Forgotten,
-    /// It has something to send that nobody was in a hurry to be told.
+    /// It has something to send, or to ask, that nobody was in a hurry to be told.
     Sent,
     Kept,
 }
@@ -80,6 +80,7 @@ impl Cell {
             let touch = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
             self.edge = Some(edge);
             let remaining = self.remaining(quota, touch.outcome.remaining, now);
+            self.note_whether_full(remaining);
             let signal = self.signal(remaining, now, fleet);
             return Touch { signal, ..touch };
         }
@@ -105,6 +106,7 @@ impl Cell {
             let remaining = self.remaining(quota, outcome.remaining, now);
             if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
                 self.make_edge(now, fleet);
+                self.note_whether_full(remaining);
             }
             signal = self.signal(remaining, now, fleet);
         }
@@ -233,6 +235,13 @@ impl Cell {
         let limit = Arc::clone(&self.limit);
         self.turn(&limit, now, fleet);
         let idle = !self.is_queued() && self.edge.as_ref().is_none_or(|edge| edge.hold == 0);
+        if idle && self.is_closing() {
+            if !self.closes(&self.terms(fleet), now, fleet) {
+                return Fate::Kept;
+            }
+            self.marks.set_told(Told::Queued(Pressure::Near));
+            return Fate::Sent;
+        }
         if idle && self.pending() == 0 && self.body.is_fresh(&self.limit.quota, now) {
             return Fate::Forgotten;
         }
@@ -268,8 +277,9 @@ impl Cell {
                     let follows = before.next() == state.id();
                     let lent = Cost::new(if follows { edge.next } else { 0 });
                     let left = Cost::new(edge.turn(follows, state.id()));
-                    if follows && limit.quota.algorithm() == Algorithm::SlidingWindow {
-                        // It would be weighed as if it had been used.
+                    let weighed = limit.quota.algorithm() == Algorithm::SlidingWindow;
+                    if follows && (weighed || edge.closing.is_some()) {
+                        // It would be weighed, or read, as if it had been used.
                         ledger.previous.give_back(left);
                     }
                     ledger.current.lend(lent);

@@ -120,6 +120,8 @@ impl Cell {
         } else {
             None
         };
+        let closes = self.closes(&terms, now, fleet);
+        wants.pressure = wants.pressure.max(closes.then_some(Pressure::Near));
         wants
     }
 
