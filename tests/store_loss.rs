@@ -8,6 +8,7 @@ mod kit;
 
 use std::time::Duration;
 
+use kit::http::Reply;
 use kit::{Daemon, Drive, Driven, Redis, Sample, counted_in, http, since_epoch};
 use kit::{wait_for_an_edge, wait_until};
 
@@ -42,9 +43,9 @@ fn all_are(daemons: &[Daemon], up: f64) {
     }
 }
 
-fn status(daemon: &Daemon, rule: &str) -> u16 {
+fn ask(daemon: &Daemon, rule: &str) -> Reply {
     let body = format!(r#"{{"rule":"{rule}","key":"shared"}}"#);
-    http::request(daemon.http(), "POST", "/v1/check", &body).status
+    http::request(daemon.http(), "POST", "/v1/check", &body)
 }
 
 fn join(drives: Vec<Drive>) -> Vec<Driven> {
@@ -75,10 +76,19 @@ fn a_fleet_at_its_limit_keeps_to_it_while_the_store_is_lost_and_afterwards() {
     all_are(&daemons, 0.0);
     let known = since_epoch();
     for daemon in &daemons {
-        assert_eq!(status(daemon, "closed"), 503);
-        assert!([200, 429].contains(&status(daemon, "share")));
+        assert_eq!(ask(daemon, "closed").status, 503);
     }
     std::thread::sleep((killed + LOST).saturating_sub(since_epoch()));
+    for daemon in &daemons {
+        let reply = ask(daemon, "share");
+        assert!([200, 429].contains(&reply.status));
+        let stale = reply.json()["stale_ms"].as_u64();
+        let stale = Duration::from_millis(stale.expect("it told before"));
+        assert!(
+            stale + Duration::from_millis(10) >= since_epoch() - killed,
+            "{stale:?}"
+        );
+    }
     let back = since_epoch();
     redis.restart();
     all_are(&daemons, 1.0);
