@@ -73,8 +73,15 @@ fn counts(redis: &Redis) -> Vec<u64> {
     let all: Vec<String> = values.collect();
     all.iter()
         .flat_map(|values| values.lines())
-        .filter_map(|value| value.parse().ok())
+        .filter_map(count)
         .collect()
+}
+
+/// The count in a cell's value, which the demand follows near the limit; no other value is
+/// of numbers alone.
+fn count(value: &str) -> Option<u64> {
+    let numbers: Result<Vec<u64>, _> = value.split(' ').map(str::parse).collect();
+    numbers.ok()?.first().copied()
 }
 
 #[test]
