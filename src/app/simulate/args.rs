@@ -31,9 +31,11 @@ The columns:
             100 and the worst of all windows in which a caller wanted more than it;
             cold: the same in the first window, in which no node knew anything
   used      what was used of the limit in those windows
-  refused   the part of all checks refused although the fleet was below its limit
-  commands  what the store carried out in a second for the whole fleet; bytes: with
-            what it answered and announced
+  refused   the part of all checks refused although the fleet was below its limit at
+            that moment. Where more is wanted than the limit admits, this means only
+            that the room went to somebody else: look at what was used
+  store     what it carried out in a second for the whole fleet, how busy a Redis is
+            with it, and all bytes, with what it answered and announced
   age       how old the store's word was at a check
   plain     over and commands of a plain fixed interval. Fixed window: over =
             (1 - sum of the squares of the nodes' shares) x demand/limit x
@@ -123,7 +125,7 @@ pub(in crate::app) struct SimulateArgs {
     #[arg(long, value_name = "DURATION", help_heading = NETWORK, value_parser = read_duration)]
     pub(super) sync_max_interval: Option<Nanos>,
 
-    /// Windows after the first [default: 20, or fewer if they would take long]
+    /// Windows after the first [default: 100, or fewer if they would take long]
     #[arg(long, value_name = "NUMBER", help_heading = RUN,
           value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub(super) windows: Option<u32>,

@@ -25,7 +25,7 @@ pub(super) struct Row {
 
 enum Word {
     Progress(usize, Progress),
-    End(usize, Result<Figures, SimulationError>),
+    End(usize, Box<Result<Figures, SimulationError>>),
 }
 
 /// Simulates everything. The rows are in the order of the plan, and the same for any
@@ -58,7 +58,7 @@ pub(super) fn run(
                     }
                 }
                 Word::End(number, ended) => {
-                    let ended = ended.inspect_err(|_| {
+                    let ended = (*ended).inspect_err(|_| {
                         // What has not begun need not begin any more.
                         next.store(scenarios.len(), Ordering::Relaxed);
                     });
@@ -80,7 +80,11 @@ pub(super) fn run(
             plain_commands: plain.commands(every),
         }
     };
-    Ok(scenarios.iter().zip(figures.into_iter().flatten()).map(row).collect())
+    Ok(scenarios
+        .iter()
+        .zip(figures.into_iter().flatten())
+        .map(row)
+        .collect())
 }
 
 /// Simulates what nobody else has begun, until nothing is left.
@@ -94,6 +98,6 @@ fn work(scenarios: &[Scenario], next: &AtomicUsize, said: mpsc::Sender<Word>) {
             // Who does not listen any more has met with a fault.
             let _closed = said.send(Word::Progress(number, progress));
         });
-        let _closed = said.send(Word::End(number, ended));
+        let _closed = said.send(Word::End(number, Box::new(ended)));
     }
 }

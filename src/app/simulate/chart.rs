@@ -10,18 +10,18 @@ use std::fmt::{self, Write};
 use super::bench::Row;
 use super::mode::mode_name;
 use super::plan::Plan;
-use super::table::{grouped, percent};
+use super::table::{grouped, percent, short};
 use super::values::{percent_text, shape_text};
 use crate::units::{Consistency, Nanos};
 use scale::Scale;
 
 /// The drawing's size, and where its two panels are.
 const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 660.0;
+const HEIGHT: f64 = 684.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 732.0;
-const OVER: (f64, f64) = (130.0, 350.0);
-const COMMANDS: (f64, f64) = (412.0, 592.0);
+const OVER: (f64, f64) = (152.0, 366.0);
+const COMMANDS: (f64, f64) = (446.0, 620.0);
 
 /// A draft of the drawing.
 type Drawn = Result<String, fmt::Error>;
@@ -43,16 +43,17 @@ text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-seri
 .target{stroke:#d1495b;stroke-dasharray:2 4;stroke-width:1.5}.wanted{fill:#d1495b}\
 .m0{stroke:#2f81f7}.m1{stroke:#2da44e}.m2{stroke:#bf8700}\
 .d0{fill:#2f81f7}.d1{fill:#2da44e}.d2{fill:#bf8700}.hollow{fill:none;stroke-width:1.5}\
-.value{font-size:12px;font-weight:600}\
+.grey{fill:#8b949e}.value{font-size:12px;font-weight:600}\
 @media(prefers-color-scheme:light){text{fill:#57606a}.title,.head{fill:#24292f}}\
 @media(prefers-color-scheme:dark){text{fill:#9da7b3}.title,.head{fill:#e6edf3}}";
 
+#[allow(clippy::cast_precision_loss)] // For people.
 fn document(plan: &Plan, rows: &[Row]) -> Drawn {
     let common = &plan.common;
     let title = format!(
         "{} of {} in {}: {} nodes, {} times the limit",
         common.algorithm.name(),
-        common.limit,
+        grouped(common.limit as f64),
         common.window,
         common.nodes,
         short(common.rate / plan.admitted_per_second()),
@@ -103,36 +104,30 @@ fn description(rows: &[Row]) -> String {
 }
 
 fn legend(plan: &Plan, svg: &mut String) -> fmt::Result {
-    let mut x = 24.0;
-    let mut entry = |marks: &str, text: &str, width: f64| {
-        let done = write!(
-            svg,
-            "<g transform=\"translate({x} 84)\">{marks}<text x=\"36\" y=\"4\">{text}</text></g>\n"
-        );
-        x += width;
-        done
-    };
+    let mut entries: Vec<(String, String)> = Vec::new();
     for (number, mode) in plan.modes.iter().enumerate() {
-        let name = mode_name(*mode);
-        let line = |class| format!("<path class=\"line {class}\" d=\"M0 0H28\"/>");
-        let worst = line(format!("m{number}"));
-        let dot = format!("<circle class=\"d{number}\" cx=\"14\" cy=\"0\" r=\"4\"/>");
-        entry(&(worst + &dot), &format!("{name}, worst window"), 190.0)?;
-        let p99 = line(format!("fine m{number}"));
-        let ring = format!("<circle class=\"hollow m{number}\" cx=\"14\" cy=\"0\" r=\"3.5\"/>");
-        entry(&(p99 + &ring), "p99", 82.0)?;
+        let line = format!("<path class=\"line m{number}\" d=\"M0 0H26\"/>");
+        entries.push((line, mode_name(*mode).to_owned()));
     }
-    entry(
-        "<path class=\"line plain\" d=\"M0 0H28\"/>",
-        "a plain fixed interval",
-        190.0,
-    )?;
-    let target = percent_text(plan.target);
-    entry(
-        "<path class=\"target\" d=\"M0 0H28\"/>",
-        &format!("wanted: {target}"),
-        0.0,
-    )
+    let plain = "<path class=\"line plain\" d=\"M0 0H26\"/>";
+    entries.push((plain.to_owned(), "a plain fixed interval".to_owned()));
+    let target = "<path class=\"target\" d=\"M0 0H26\"/>";
+    let wanted = format!("wanted: {}", percent_text(plan.target));
+    entries.push((target.to_owned(), wanted));
+    let worst = "<circle class=\"grey\" cx=\"19\" cy=\"0\" r=\"4\"/>";
+    entries.push((worst.to_owned(), "worst window".to_owned()));
+    let p99 = "<circle class=\"hollow axis\" cx=\"19\" cy=\"0\" r=\"3.5\"/>";
+    entries.push((p99.to_owned(), "p99".to_owned()));
+    let mut x = 24.0;
+    for (marks, text) in entries {
+        writeln!(
+            svg,
+            "<g transform=\"translate({x:.0} 86)\">{marks}<text x=\"33\" y=\"4\">{text}</text></g>"
+        )?;
+        let letters = text.chars().fold(0.0, |sum, _| sum + 6.4);
+        x += 33.0 + letters + 16.0;
+    }
+    Ok(())
 }
 
 /// The scale of the intervals, with some room on both sides.
@@ -166,19 +161,16 @@ impl Panel<'_> {
         self.frame("Over the limit", OVER, &up, percent_label, svg)?;
         if self.rows.iter().all(|row| worst(row).is_none()) {
             let middle = (LEFT + RIGHT) / 2.0;
-            write!(
+            writeln!(
                 svg,
                 "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">\
-                 nobody wanted more than the limit</text>\n",
+                 nobody wanted more than the limit</text>",
                 (OVER.0 + OVER.1) / 2.0
             )?;
         }
         if target > 0.0 {
             let y = up.at(target);
-            writeln!(
-                svg,
-                "<path class=\"target\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>"
-            )?;
+            writeln!(svg, "<path class=\"target\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>")?;
         }
         self.line(&self.rows[..self.intervals()], "plain", &up, &plain, svg)?;
         for (number, rows) in self.by_mode() {
@@ -206,9 +198,9 @@ impl Panel<'_> {
         }
         let middle = (LEFT + RIGHT) / 2.0;
         let below = COMMANDS.1 + 48.0;
-        write!(
+        writeln!(
             svg,
-            "<text x=\"{middle}\" y=\"{below}\" text-anchor=\"middle\">sync interval</text>\n"
+            "<text x=\"{middle}\" y=\"{below}\" text-anchor=\"middle\">sync interval</text>"
         )
     }
 
@@ -231,7 +223,7 @@ impl Panel<'_> {
         label: fn(f64) -> String,
         svg: &mut String,
     ) -> fmt::Result {
-        let head = top - 14.0;
+        let head = top - 26.0;
         writeln!(
             svg,
             "<text class=\"head\" x=\"24\" y=\"{head}\">{heading}</text>"
@@ -260,10 +252,7 @@ impl Panel<'_> {
             }
             svg.push('\n');
         }
-        writeln!(
-            svg,
-            "<path class=\"axis\" d=\"M{LEFT} {bottom}H{RIGHT}\"/>"
-        )
+        writeln!(svg, "<path class=\"axis\" d=\"M{LEFT} {bottom}H{RIGHT}\"/>")
     }
 
     fn points(&self, rows: &[Row], up: &Scale, of: Shown<'_>) -> Vec<(f64, f64, f64)> {
@@ -356,12 +345,6 @@ fn percent_label(part: f64) -> String {
     } else {
         percent_text(part)
     }
-}
-
-fn short(number: f64) -> String {
-    let text = format!("{number:.2}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    text.to_owned()
 }
 
 #[cfg(test)]

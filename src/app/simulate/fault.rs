@@ -43,7 +43,10 @@ pub(super) enum SimulateFault {
     Ban(String),
     /// The limit cannot be computed with.
     #[error("{flag}: {error}")]
-    Quota { flag: &'static str, error: QuotaError },
+    Quota {
+        flag: &'static str,
+        error: QuotaError,
+    },
     /// One node alone cannot be busier than the others.
     #[error("--shape: {0} needs several nodes; write --nodes 2 or more, or --shape even")]
     Alone(String),

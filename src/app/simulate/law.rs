@@ -111,7 +111,10 @@ mod tests {
 
     #[track_caller]
     fn assert_near(found: f64, wanted: f64) {
-        assert!((found - wanted).abs() <= wanted * 1e-3, "{found}, not {wanted}");
+        assert!(
+            (found - wanted).abs() <= wanted * 1e-3,
+            "{found}, not {wanted}"
+        );
     }
 
     #[test]
@@ -125,7 +128,10 @@ mod tests {
             shape: Shape::Skewed(0.91),
             ..fleet(10, 2.0)
         };
-        assert_near(over(&skewed), (1.0 - 0.91_f64.powi(2) - 9.0 * 0.01_f64.powi(2)) * 0.2);
+        assert_near(
+            over(&skewed),
+            (1.0 - 0.91_f64.powi(2) - 9.0 * 0.01_f64.powi(2)) * 0.2,
+        );
     }
 
     #[test]
@@ -154,9 +160,8 @@ mod tests {
 
     #[test]
     fn a_busy_node_sends_each_caller_every_interval_and_an_idle_one_does_not() {
-        let commands = |scenario: &Scenario, millis| {
-            Plain::of(scenario).commands(Nanos::from_millis(millis))
-        };
+        let commands =
+            |scenario: &Scenario, millis| Plain::of(scenario).commands(Nanos::from_millis(millis));
         assert_near(commands(&fleet(4, 2.0), 100), 40.0);
         // One caller in a thousand of a check a second each, on four nodes.
         let many = Scenario {

@@ -36,7 +36,7 @@ const INTERVALS: [Nanos; 3] = [
 ];
 /// How many windows after the first are simulated, where it is not said and does not
 /// take too long.
-const WINDOWS: f64 = 20.0;
+const WINDOWS: f64 = 100.0;
 /// What takes too long: so many checks, or looks of a node at what it has to send.
 const STEPS: f64 = 40e6;
 /// The longest simulation: three years of virtual time.
@@ -66,11 +66,18 @@ impl Plan {
         let mut faults = Vec::new();
         let modes = modes(args, &base, &mut faults);
         let (quota, standard) = (base.quota, Pace::default());
-        let stated = |flag: Option<Nanos>, ours: Nanos, usual| {
-            flag.or((ours != usual).then_some(ours))
-        };
-        let min = stated(args.sync_min_interval, base.pace.min_interval, standard.min_interval);
-        let max = stated(args.sync_max_interval, base.pace.max_interval, standard.max_interval);
+        let stated =
+            |flag: Option<Nanos>, ours: Nanos, usual| flag.or((ours != usual).then_some(ours));
+        let min = stated(
+            args.sync_min_interval,
+            base.pace.min_interval,
+            standard.min_interval,
+        );
+        let max = stated(
+            args.sync_max_interval,
+            base.pace.max_interval,
+            standard.max_interval,
+        );
         let mut plan = Plan {
             common: Scenario {
                 nodes: args.nodes,
@@ -168,20 +175,33 @@ impl Plan {
             consistency,
             pace: Pace {
                 interval,
-                min_interval: self.min_interval.unwrap_or(usual.min_interval.min(interval)),
-                max_interval: self.max_interval.unwrap_or(usual.max_interval.max(interval)),
+                min_interval: self
+                    .min_interval
+                    .unwrap_or(usual.min_interval.min(interval)),
+                max_interval: self
+                    .max_interval
+                    .unwrap_or(usual.max_interval.max(interval)),
             },
             ..self.common.clone()
         };
         let modes = self.modes.iter();
-        let of_mode = |mode| self.intervals.iter().map(move |every| scenario(mode, *every));
+        let of_mode = |mode| {
+            self.intervals
+                .iter()
+                .map(move |every| scenario(mode, *every))
+        };
         modes.flat_map(|mode| of_mode(*mode)).collect()
     }
 
     /// What all limits together admit in a second.
     #[allow(clippy::cast_precision_loss)] // A figure for people.
     pub(super) fn admitted_per_second(&self) -> f64 {
-        let Scenario { limit, window, keys, .. } = self.common;
+        let Scenario {
+            limit,
+            window,
+            keys,
+            ..
+        } = self.common;
         limit as f64 / window.as_secs_f64() * f64::from(keys)
     }
 
@@ -247,8 +267,12 @@ fn quota(args: &SimulateArgs, file: Option<&Quota>) -> Result<Quota, SimulateFau
 
 fn base_of(path: &Path, args: &SimulateArgs) -> Result<Base, Vec<SimulateFault>> {
     let surroundings = surroundings::of_this_process();
-    let rules = config::rules_of(path, &surroundings)
-        .map_err(|faults| faults.into_iter().map(SimulateFault::Rules).collect::<Vec<_>>())?;
+    let rules = config::rules_of(path, &surroundings).map_err(|faults| {
+        faults
+            .into_iter()
+            .map(SimulateFault::Rules)
+            .collect::<Vec<_>>()
+    })?;
     let limit = chosen(&rules, path, args).map_err(|fault| vec![fault])?;
     let name = format!("{} {}", limit.rule, limit.name);
     if limit.quota.is_ban() && args.limit.is_none() {
@@ -263,11 +287,7 @@ fn base_of(path: &Path, args: &SimulateArgs) -> Result<Base, Vec<SimulateFault>>
 }
 
 /// The limit of a file that is simulated.
-fn chosen(
-    rules: &RuleSet,
-    path: &Path,
-    args: &SimulateArgs,
-) -> Result<Arc<Limit>, SimulateFault> {
+fn chosen(rules: &RuleSet, path: &Path, args: &SimulateArgs) -> Result<Arc<Limit>, SimulateFault> {
     let known = config::rule_names(rules);
     let rule = match (&args.rule, known.as_slice()) {
         (_, []) => return Err(SimulateFault::NoRules(path.to_owned())),
@@ -308,11 +328,7 @@ fn chosen(
     }
 }
 
-fn modes(
-    args: &SimulateArgs,
-    base: &Base,
-    faults: &mut Vec<SimulateFault>,
-) -> Vec<Consistency> {
+fn modes(args: &SimulateArgs, base: &Base, faults: &mut Vec<SimulateFault>) -> Vec<Consistency> {
     let mut modes = Vec::new();
     for &mode in &args.consistency {
         if !modes.contains(&mode) {

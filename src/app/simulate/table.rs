@@ -79,15 +79,16 @@ fn heading(plan: &Plan) -> String {
 const WIDTH: usize = 98;
 
 /// The columns: what they are about together, their own heading, and their width.
-const COLUMNS: [(&str, &str, usize); 13] = [
-    ("", "sync every", 10),
-    ("over", "mean", 7),
+const COLUMNS: [(&str, &str, usize); 14] = [
+    ("sync", "every", 6),
+    ("over", "mean", 8),
     ("", "p99", 7),
     ("", "worst", 7),
     ("", "cold", 7),
     ("", "used", 6),
     ("", "refused", 8),
     ("store", "commands/s", 11),
+    ("", "busy", 6),
     ("", "bytes/s", 9),
     ("age", "mean", 7),
     ("", "worst", 7),
@@ -121,7 +122,7 @@ fn table(plan: &Plan, rows: &[Row]) -> String {
     text
 }
 
-fn cells(row: &Row) -> [String; 13] {
+fn cells(row: &Row) -> [String; 14] {
     let figures = &row.figures;
     let over = |over: &Over, of: fn(&Over) -> f64| match over.windows {
         0 => NONE.to_owned(),
@@ -139,6 +140,7 @@ fn cells(row: &Row) -> [String; 13] {
         },
         percent(figures.wrongly_refused_part()),
         grouped(figures.commands_per_second()),
+        percent(figures.store_busy),
         bytes(figures.bytes_per_second()),
         seconds(figures.stale_mean),
         seconds(figures.stale_max),
@@ -205,6 +207,7 @@ fn counted(count: u32, what: &str) -> String {
 pub(super) fn percent(part: f64) -> String {
     let percent = part * 100.0;
     let digits = match percent {
+        0.0 => 0,
         _ if percent < 9.995 => 2,
         _ if percent < 99.95 => 1,
         _ => 0,
@@ -230,7 +233,7 @@ pub(super) fn grouped(number: f64) -> String {
 }
 
 /// A number of at most two digits after the point.
-fn short(number: f64) -> String {
+pub(super) fn short(number: f64) -> String {
     let text = format!("{number:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.to_owned()
@@ -261,11 +264,18 @@ mod tests {
 
     #[test]
     fn numbers_have_as_many_digits_as_they_need() {
-        assert_eq!([0.00123, 0.1234, 1.5].map(percent), ["0.12%", "12.3%", "150%"]);
+        let parts = [0.0, 0.00123, 0.1234, 1.5];
+        assert_eq!(parts.map(percent), ["0%", "0.12%", "12.3%", "150%"]);
         let numbers = [0.0, 4.56, 999.0, 1_000.0, 1_234_567.0];
-        assert_eq!(numbers.map(grouped), ["0", "4.6", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            numbers.map(grouped),
+            ["0", "4.6", "999", "1,000", "1,234,567"]
+        );
         assert_eq!([2.0, 0.9, 10.0].map(short), ["2", "0.9", "10"]);
-        assert_eq!([12.0, 1_234.0, 45e6].map(bytes), ["12 B", "1.2 kB", "45 MB"]);
+        assert_eq!(
+            [12.0, 1_234.0, 45e6].map(bytes),
+            ["12 B", "1.2 kB", "45 MB"]
+        );
         assert_eq!([0.0012, 0.5, 2.04].map(seconds), ["1.2ms", "500ms", "2.0s"]);
     }
 }

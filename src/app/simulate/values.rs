@@ -101,7 +101,8 @@ impl FromStr for Spread {
         Ok(match (name, said) {
             ("even", None) => Spread::Said(Shape::Even),
             ("skewed", said) => Spread::Said(Shape::Skewed(said.map_or(Ok(BUSY), read_part)?)),
-            ("shifting", said) => match said.map(|said| said.split_once(',').unwrap_or((said, ""))) {
+            ("shifting", said) => match said.map(|said| said.split_once(',').unwrap_or((said, "")))
+            {
                 None => Spread::ShiftingByWindow(BUSY),
                 Some((share, "")) => Spread::ShiftingByWindow(read_part(share)?),
                 Some((share, every)) => {
@@ -155,7 +156,9 @@ pub(super) fn read_part(text: &str) -> Result<f64, BadValue> {
 
 /// A percentage of any size, as a part.
 pub(super) fn read_percent(text: &str) -> Result<f64, BadValue> {
-    let number = text.strip_suffix('%').and_then(|text| text.parse::<f64>().ok());
+    let number = text
+        .strip_suffix('%')
+        .and_then(|text| text.parse::<f64>().ok());
     let part = number.map(|number| number / 100.0);
     part.filter(|part| (0.0..=1e6).contains(part))
         .ok_or(BadValue::Percent(""))
