@@ -75,14 +75,14 @@ for i = 2, n do
       granted[#granted + 1] = grant
     end
     -- A bucket that drains while it fills is never quite full.
-    local reached = debt * 8 >= room * 7 and 2 or debt * 2 >= room and 1 or 0
+    local told, reached = level, debt * 8 >= room * 7 and 2 or debt * 2 >= room and 1 or 0
     if reached > level then
       redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, math.min(math.ceil(debt), most), demand, batch[6], time[1] + 0, time[2] + 0))
       level = reached
     elseif reached == 0 then
       level = 0
     end
-    if delta ~= 0 or ask then
+    if delta ~= 0 or ask or level ~= told then
       write[#write + 1] = ARGV[i]
       write[#write + 1] = packed(debt, last, demand, level)
       if after[i] and delta + grant ~= 0 then

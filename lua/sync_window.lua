@@ -73,14 +73,14 @@ for i = 2, n do
     end
     demands[#demands + 1], granted[#granted + 1] = demand, grant
   end
-  local reached = count >= room and 2 or count * 2 >= room and 1 or 0
+  local told, reached = level, count >= room and 2 or count * 2 >= room and 1 or 0
   if reached > level then
     if batch[7] ~= '' then redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, count, demand, batch[6], time[1] + 0, time[2] + 0)) end
     level = reached
   elseif reached == 0 then
     level = 0
   end
-  if delta ~= 0 or ask then
+  if delta ~= 0 or ask or level ~= told then
     write[#write + 1] = ARGV[i]
     write[#write + 1] = demand + level == 0 and count or string.format('%.0f %.0f %d', count, demand, level)
   end

@@ -10,10 +10,14 @@ mod cell;
 mod edge;
 mod exchange;
 mod fleet;
+mod learning;
 mod ledger;
 mod marks;
+mod message;
+mod overflow;
 mod slot;
 mod tombstones;
+mod wants;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -24,106 +28,24 @@ use dashmap::mapref::one::RefMut;
 
 use crate::algorithms::{Outcome, State, Verdict};
 use crate::units::{
-    Cost, EncodedIdentity, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
+    Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
 };
 use cell::{Cell, Fate, Signal};
 use tombstones::Tombstones;
 
 pub use exchange::Route;
 pub use fleet::{Fleet, StoreHealth};
+pub use message::{Announcement, Answer, Ask, Delta, Level, Told};
 pub use slot::{HashId, Slot, Space};
 
-/// What a node sends to the store for one cell.
+/// Who decides a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delta {
-    /// The cost admitted since the last delta: units for windows, nanoseconds of
-    /// drain time for buckets. Negative where an admission was undone.
-    pub cost: i64,
-    /// All that the cell has admitted here, with this delta.
-    pub upto: u64,
-    /// What the slot may hold in all, in the unit of `cost`, as this node sees it: the
-    /// limit, less what other slots count against it.
-    pub room: u64,
-    /// What is asked for a cell near its limit.
-    pub ask: Option<Ask>,
-}
-
-impl Delta {
-    /// The delta that does by itself what this one did with the `grant` it was given.
-    #[must_use]
-    pub fn granted(self, ask: Ask, grant: u64) -> Delta {
-        let signed = i64::try_from(grant).unwrap_or(i64::MAX);
-        Delta {
-            cost: self.cost.saturating_add(signed),
-            upto: self.upto.saturating_add(grant / ask.unit.max(1)),
-            ask: Some(Ask { want: 0, ..ask }),
-            ..self
-        }
-    }
-}
-
-/// What a node asks of the store for a cell near its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// The cost that it would have in advance: a lease. In the unit of [`Delta::cost`].
-    pub want: u64,
-    /// Its part of the fleet's demand, in millionths: no more of what is free is granted.
-    pub portion: u32,
-    /// What a grant is a multiple of: what a cost of one takes.
-    pub unit: u64,
-    /// The change of the demand that it reports in this slot, in thousandths of cost per
-    /// second.
-    pub demand: i64,
-}
-
-/// What the store says about one cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// What the fleet has used: units for windows, nanoseconds of drain time for buckets.
-    pub total: u64,
-    /// The [`Delta::upto`] of the delta that the total contains.
-    pub upto: u64,
-    /// The store's time.
-    pub at: Timestamp,
-    /// What it says to an [`Ask`].
-    pub told: Option<Told>,
-}
-
-/// What the store says to an [`Ask`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// The demand that all nodes report, in thousandths of cost per second.
-    pub demand: u64,
-    /// What was granted: it is in [`Answer::total`]. In the unit of [`Delta::cost`].
-    pub grant: u64,
-    /// Whether a lease was asked for.
-    pub wanted: bool,
-}
-
-/// What the store announces to all nodes, once in a slot for each level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announcement {
-    /// The cell.
-    pub key: Key,
-    /// The slot.
-    pub slot: Slot,
-    /// How full it is.
-    pub level: Level,
-    /// What the fleet has used in the slot: units, or nanoseconds of drain time.
-    pub total: u64,
-    /// The demand that all nodes report, in thousandths of cost per second.
-    pub demand: u64,
-    /// The store's time.
-    pub at: Timestamp,
-}
-
-/// How full a cell is that is announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Half of its room is used.
-    Half,
-    /// Nothing is left of its room.
-    Full,
+pub enum By {
+    /// The cell, from what it knows.
+    Cell,
+    /// The store alone, if it can be asked: the cell would admit the check, and has no lease
+    /// for it. Else it is refused as the outcome says.
+    Store,
 }
 
 /// What [`Counters::take`] answers.
@@ -135,6 +57,8 @@ pub struct Taken {
     pub stale: Option<Nanos>,
     /// The moment that the cost counts for: what [`Counters::give_back`] wants to know.
     pub at: Timestamp,
+    /// Who decides it.
+    pub by: By,
 }
 
 /// The cells are spread over so many maps by a remainder of their key, three
@@ -147,9 +71,6 @@ const BANKS: usize = REMAINDERS.div_ceil(REMAINDERS_PER_BANK);
 const LOCKS_PER_BANK: usize = 2;
 /// Dirty cells that wait for the sync. If more wait, the sync looks at all cells.
 const DIRTY_CAPACITY: usize = 65_536;
-/// The shared cell for newcomers to a full table allows so many times the limit:
-/// it must stop a flood, and not the few honest callers among it.
-const OVERFLOW_FACTOR: u64 = 10;
 
 type Bank = DashMap<Key, Box<Cell>, MapHasher>;
 
@@ -217,6 +138,7 @@ impl Counters {
                 outcome,
                 stale: None,
                 at: now,
+                by: By::Cell,
             };
         }
         if self.cells.load(Ordering::Relaxed) >= self.max_cells {
@@ -251,7 +173,18 @@ impl Counters {
                 outcome: State::fresh(quota).take(quota, cost, now),
                 stale: None,
                 at: now,
+                by: By::Cell,
             },
+        }
+    }
+
+    /// Takes note that the store has refused `cost` for the cell of `key`, and will until
+    /// some moment: it need not be asked again before.
+    pub fn refused(&self, key: Key, cost: Cost, until: Timestamp) {
+        if let Some(mut cell) = self.bank(key).get_mut(&key)
+            && let Some(edge) = &mut cell.edge
+        {
+            edge.refuse(cost, until);
         }
     }
 
@@ -364,15 +297,19 @@ impl Counters {
         }
     }
 
+    /// This node is about to end: it asks for no more leases, and keeps none.
+    pub fn leave(&self) {
+        self.fleet.leave();
+    }
+
     /// Gives back all leases, and answers all cells that have anything to send, told or
-    /// not: for the end.
+    /// not.
     pub fn settle_up(&self) -> Vec<Key> {
         let all = |bank: &Bank| -> Vec<Key> { bank.iter().map(|entry| *entry.key()).collect() };
         let owing = |key: &Key| {
             self.bank(*key).get_mut(key).is_some_and(|mut cell| {
                 cell.return_lease();
-                cell.edge = None;
-                cell.is_queued() || cell.pending() != 0
+                cell.is_queued() || cell.pending() != 0 || cell.has_leases()
             })
         };
         self.banks.iter().flat_map(all).filter(owing).collect()
@@ -444,6 +381,7 @@ impl Counters {
             outcome: touch.outcome,
             stale: touch.stale,
             at: touch.at,
+            by: touch.by,
         }
     }
 
@@ -451,45 +389,6 @@ impl Counters {
         if signal == Signal::Dirty && self.dirty.push(key).is_err() {
             self.missed.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Answers from the limit's shared cell, because the table is full. It counts on
-    /// this node alone.
-    #[cold]
-    fn take_overflow(
-        &self,
-        limit: &Arc<Limit>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Taken {
-        self.overflowed.fetch_add(1, Ordering::Relaxed);
-        let wanted = quota.generous(OVERFLOW_FACTOR);
-        let known = self
-            .overflow
-            .get(&limit.id)
-            .filter(|shared| shared.quota == wanted);
-        // The guard must be gone before the map is written to.
-        let known = known.map(|shared| Arc::clone(&shared));
-        let shared = known.unwrap_or_else(|| {
-            let mut shared = Limit::clone(limit);
-            shared.quota = wanted;
-            shared.consistency = crate::units::Consistency::Local;
-            let shared = Arc::new(shared);
-            self.overflow.insert(limit.id.clone(), Arc::clone(&shared));
-            shared
-        });
-        let key = shared
-            .hasher
-            .key(&EncodedIdentity::of("shared overflow", None));
-        // One cell for each limit, whether or not there is room for it.
-        let touch = self
-            .at_or_new(key, &shared)
-            .take(&shared, &wanted, cost, now, &self.fleet);
-        let mut taken = self.settle(key, touch);
-        // What is told is the limit that the caller knows.
-        taken.outcome.remaining = taken.outcome.remaining.min(quota.capacity());
-        taken
     }
 
     /// The cell of `key`, made if there is none.

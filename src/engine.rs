@@ -18,7 +18,7 @@ use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 
 use crate::algorithms::Verdict;
-use crate::counters::{Counters, StoreHealth, Taken};
+use crate::counters::{By, Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
 use crate::units::{Consistency, Cost, KeySecret, Limit, Pace, Quota, StoreLoss, Timestamp};
 use judged::{Judged, Tally};
@@ -173,6 +173,10 @@ impl Snapshot<'_> {
             } else {
                 engine.take(one, cost, now)
             };
+            if judged.by == By::Store && engine.asks(one.limit) {
+                asked.push(index);
+                continue;
+            }
             tally.note(index, one.key, judged);
             if tally.refused {
                 engine.give_back(tally, cost, now);
@@ -263,6 +267,18 @@ impl Engine {
         let quota = &limit.quota;
         if !lost {
             return Judged::new(ask(counters, quota));
+        }
+        if limit.consistency == Consistency::Bounded {
+            // What the store has lent before may still be spent.
+            let judged = Judged::new(ask(counters, quota));
+            return match (judged.by, limit.on_store_loss) {
+                (By::Cell, _) => judged,
+                (By::Store, StoreLoss::Open) => Judged {
+                    outcome: Outcome::Bypassed,
+                    ..judged
+                },
+                (By::Store, _) => Judged::UNAVAILABLE,
+            };
         }
         match limit.on_store_loss {
             StoreLoss::Local => Judged::new(ask(counters, quota)),

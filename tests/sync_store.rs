@@ -3,13 +3,20 @@
 
 // Tests assert by panicking, and their traffic runs on the real clock.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
+// Their figures are far from any edge.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
 
 mod kit;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kit::{Proxy, Redis};
+use kit::{Proxy, Redis, wait_until};
 use tidegate::algorithms::Verdict;
 use tidegate::clock::Clock;
 use tidegate::counters::{Counters, Fleet, StoreHealth};
@@ -23,7 +30,8 @@ use tokio::runtime::Runtime;
 struct Node {
     counters: Arc<Counters>,
     clock: Clock,
-    sync: Sync,
+    /// Until it is ended.
+    sync: Option<Sync>,
     admitted: u64,
 }
 
@@ -34,6 +42,13 @@ struct World {
     turn: u64,
 }
 
+/// Costs far from their limit wait no longer than the others.
+const PACE: Pace = Pace {
+    interval: Nanos::from_millis(20),
+    min_interval: Nanos::from_millis(5),
+    max_interval: Nanos::from_millis(20),
+};
+
 fn config(url: &str) -> SyncConfig {
     SyncConfig {
         url: url.to_owned(),
@@ -41,10 +56,7 @@ fn config(url: &str) -> SyncConfig {
         fleet: "test".into(),
         partitions: Partitions::new(16).unwrap(),
         secret: KeySecret::public(),
-        pace: Pace {
-            interval: Nanos::from_millis(20),
-            ..Pace::default()
-        },
+        pace: PACE,
     }
 }
 
@@ -53,16 +65,14 @@ impl World {
         let runtime = Runtime::new().unwrap();
         let secret = KeySecret::public();
         let mut limit = Limit::new(LimitId::of_space("t"), "t", "t", quota, &secret);
-        limit.pace = Pace {
-            interval: Nanos::from_millis(20),
-            ..Pace::default()
-        };
+        limit.pace = PACE;
         let nodes = urls.iter().map(|url| {
             let counters = Arc::new(Counters::new(10_000, Fleet::with_store()));
             let clock = Clock::system();
             let sync = runtime.block_on(async {
                 Sync::spawn(&config(url), Arc::clone(&counters), clock.clone()).unwrap()
             });
+            let sync = Some(sync);
             Node {
                 counters,
                 clock,
@@ -94,20 +104,60 @@ impl World {
                 "this was never done"
             );
             for node in 0..self.nodes.len() {
-                self.turn += 1;
-                let key = self.key(self.turn % 97);
-                let node = &mut self.nodes[node];
-                let cost = Cost::new(1 + self.turn % 3);
-                let now = node.clock.now();
-                let taken = node
-                    .counters
-                    .take(&self.limit, &self.limit.quota, key, cost, now);
-                if matches!(taken.outcome.verdict, Verdict::Admitted { .. }) {
-                    node.admitted += cost.get();
-                }
+                self.check(node, self.turn % 97);
             }
             std::thread::park_timeout(Duration::from_millis(1));
         }
+    }
+
+    fn check(&mut self, node: usize, identity: u64) {
+        self.turn += 1;
+        let key = self.key(identity);
+        let node = &mut self.nodes[node];
+        let cost = Cost::new(1 + self.turn % 3);
+        let now = node.clock.now();
+        let taken = node
+            .counters
+            .take(&self.limit, &self.limit.quota, key, cost, now);
+        if matches!(taken.outcome.verdict, Verdict::Admitted { .. }) {
+            node.admitted += cost.get();
+        }
+    }
+
+    /// Fills one cell after the other as fast as it can, until some of what the store
+    /// counts is not used yet, but lent.
+    fn traffic_until_lent(&mut self, redis: &Redis) {
+        let began = Instant::now();
+        for identity in 1_000.. {
+            for turn in 0..300 {
+                for node in 0..self.nodes.len() {
+                    self.check(node, identity);
+                }
+                std::thread::park_timeout(Duration::from_micros(200));
+                if turn % 20 == 0 && self.counted(redis) > self.admitted() {
+                    return;
+                }
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "nothing was ever lent"
+            );
+        }
+    }
+
+    fn admitted(&self) -> u64 {
+        self.nodes.iter().map(|node| node.admitted).sum()
+    }
+
+    /// The cost that the store counts.
+    fn counted(&self, redis: &Redis) -> u64 {
+        let quota = &self.limit.quota;
+        let unit = quota.period().get() as f64 / quota.amount() as f64;
+        sum(redis, |value| match std::str::from_utf8(value) {
+            Ok(value) => count(value),
+            // What has drained since is far less than a cost of one.
+            Err(_) => (debt(value) / unit).ceil() as u64,
+        })
     }
 
     fn traffic_for(&mut self, span: Duration) {
@@ -115,21 +165,34 @@ impl World {
         self.traffic_until(|_| began.elapsed() >= span);
     }
 
-    /// Ends all nodes and answers what they have admitted.
-    fn finish(self) -> u64 {
-        let World { runtime, nodes, .. } = self;
-        let mut admitted = 0;
-        for node in nodes {
-            admitted += node.admitted;
-            let finished = runtime.block_on(node.sync.finish(Duration::from_secs(30)));
-            assert_eq!(finished, Finished::Complete);
+    /// Ends all nodes: what the store counts is what they have admitted.
+    fn end(mut self, redis: &Redis) {
+        for node in &mut self.nodes {
+            let finish = node.sync.take().unwrap().finish(Duration::from_secs(30));
+            assert_eq!(self.runtime.block_on(finish), Finished::Complete);
         }
-        admitted
+        let algorithm = self.limit.quota.algorithm().name();
+        assert_eq!(self.counted(redis), self.admitted(), "{algorithm}");
     }
+}
+
+/// The count in a cell's value: near the limit, demand and level follow.
+fn count(value: &str) -> u64 {
+    value.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// The debt in a cell's value, in nanoseconds; its time follows.
+fn debt(value: &[u8]) -> f64 {
+    f64::from_be_bytes(value[..8].try_into().unwrap())
 }
 
 /// The sum of all counts in the store.
 fn counted(redis: &Redis) -> u64 {
+    sum(redis, |value| count(std::str::from_utf8(value).unwrap()))
+}
+
+/// The sum of what `read` finds in all cells in the store.
+fn sum(redis: &Redis, read: impl Fn(&[u8]) -> u64) -> u64 {
     let mut connection = redis.connect();
     let names: Vec<String> = ::redis::cmd("KEYS")
         .arg("test:{p*")
@@ -137,51 +200,47 @@ fn counted(redis: &Redis) -> u64 {
         .unwrap();
     let mut sum = 0;
     for name in names {
-        assert!(
-            ::redis::cmd("PTTL")
-                .arg(&name)
-                .query::<i64>(&mut connection)
-                .unwrap()
-                > 0,
-            "{name}"
-        );
-        let fields: Vec<(Vec<u8>, Vec<u8>)> = ::redis::cmd("HGETALL")
+        let fields = ::redis::pipe()
+            .cmd("PTTL")
             .arg(&name)
-            .query(&mut connection)
-            .unwrap();
-        for (field, value) in fields {
-            if field.len() == 16 {
-                sum += String::from_utf8(value).unwrap().parse::<u64>().unwrap();
-            }
-        }
+            .cmd("HGETALL")
+            .arg(&name)
+            .query(&mut connection);
+        let (life, fields): (i64, BTreeMap<Vec<u8>, Vec<u8>>) = fields.unwrap();
+        assert!(life > 0, "{name}");
+        let cells = fields.iter().filter(|(field, _)| field.len() == 16);
+        sum += cells.map(|(_, value)| read(value)).sum::<u64>();
     }
     sum
 }
 
-fn hour() -> Quota {
-    Quota::new(
-        Algorithm::FixedWindow,
-        100_000_000,
-        Nanos::from_secs(360_000),
-        None,
-    )
-    .unwrap()
+/// A limit that no scene reaches, and so small that few of its costs are too few to be
+/// sent.
+fn ample() -> Quota {
+    quota(Algorithm::FixedWindow, 2_000)
 }
+
+/// So much in a time that no scene sees the end of.
+fn quota(algorithm: Algorithm, amount: u64) -> Quota {
+    Quota::new(algorithm, amount, LONG, None).unwrap()
+}
+
+const LONG: Nanos = Nanos::from_secs(360_000);
 
 #[test]
 fn what_is_admitted_is_counted_in_the_store_to_the_unit() {
     let redis = Redis::start();
     let (tcp, unix) = (redis.url(), redis.unix_url());
-    let mut world = World::new(&[&tcp, &unix], hour());
+    let mut world = World::new(&[&tcp, &unix], ample());
     world.traffic_for(Duration::from_millis(500));
-    assert_eq!(world.finish(), counted(&redis));
+    world.end(&redis);
 }
 
 #[test]
 fn a_killed_store_that_forgot_everything_is_filled_again() {
     let mut redis = Redis::start();
     let url = redis.url();
-    let mut world = World::new(&[&url, &url], hour());
+    let mut world = World::new(&[&url, &url], ample());
     world.traffic_until(|_| counted(&redis) > 500);
     redis.kill();
     world.traffic_until(|world| {
@@ -198,46 +257,46 @@ fn a_killed_store_that_forgot_everything_is_filled_again() {
             .all(|node| node.counters.fleet().health() == StoreHealth::Up)
     });
     world.traffic_for(Duration::from_millis(300));
-    assert_eq!(world.finish(), counted(&redis));
+    world.end(&redis);
 }
 
 #[test]
 fn a_store_that_stood_still_counts_nothing_twice() {
     let redis = Redis::start();
     let url = redis.url();
-    let mut world = World::new(&[&url, &url], hour());
+    let mut world = World::new(&[&url, &url], ample());
     world.traffic_until(|_| counted(&redis) > 500);
     redis.pause();
     world.traffic_for(Duration::from_secs(6));
     redis.resume();
     world.traffic_for(Duration::from_secs(1));
-    assert_eq!(world.finish(), counted(&redis));
+    world.end(&redis);
 }
 
 #[test]
 fn forgotten_scripts_are_taught_again() {
     let redis = Redis::start();
     let url = redis.url();
-    let mut world = World::new(&[&url, &url], hour());
+    let mut world = World::new(&[&url, &url], ample());
     for _ in 0..3 {
         world.traffic_for(Duration::from_millis(200));
         redis.cli(&["SCRIPT", "FLUSH"]);
     }
     world.traffic_for(Duration::from_millis(500));
-    assert_eq!(world.finish(), counted(&redis));
+    world.end(&redis);
 }
 
 #[test]
 fn a_flushed_store_is_filled_again() {
     let redis = Redis::start();
     let url = redis.url();
-    let mut world = World::new(&[&url, &url], hour());
+    let mut world = World::new(&[&url, &url], ample());
     for _ in 0..3 {
         world.traffic_until(|_| counted(&redis) > 500);
         redis.cli(&["FLUSHALL"]);
     }
     world.traffic_for(Duration::from_millis(500));
-    assert_eq!(world.finish(), counted(&redis));
+    world.end(&redis);
 }
 
 #[test]
@@ -245,7 +304,7 @@ fn a_batch_whose_reply_was_lost_is_counted_once() {
     let redis = Redis::start();
     let proxy = Proxy::start(redis.addr());
     let (direct, faulty) = (redis.url(), proxy.url());
-    let mut world = World::new(&[&direct, &faulty], hour());
+    let mut world = World::new(&[&direct, &faulty], ample());
     for _ in 0..10 {
         let before = proxy.dropped();
         world.traffic_for(Duration::from_millis(100));
@@ -255,7 +314,7 @@ fn a_batch_whose_reply_was_lost_is_counted_once() {
     world.traffic_for(Duration::from_millis(300));
     proxy.cut();
     world.traffic_for(Duration::from_millis(300));
-    assert_eq!(world.finish(), counted(&redis));
+    world.end(&redis);
 }
 
 #[test]
@@ -263,26 +322,69 @@ fn nodes_learn_what_the_others_have_used() {
     for algorithm in Algorithm::ALL {
         let redis = Redis::start();
         let url = redis.url();
-        let quota = Quota::new(algorithm, 1_000, Nanos::from_secs(360_000), None).unwrap();
-        let mut world = World::new(&[&url, &url], quota);
+        let mut world = World::new(&[&url, &url], quota(algorithm, 1_000));
         let key = world.key(1_000);
-        let remaining = |world: &World, node: usize, cost: u64| {
+        let take = |world: &World, node: usize, cost: u64| {
             let Node {
                 counters, clock, ..
             } = &world.nodes[node];
-            let cost = Cost::new(cost);
-            counters
-                .take(&world.limit, &world.limit.quota, key, cost, clock.now())
-                .outcome
-                .remaining
+            let (cost, now) = (Cost::new(cost), clock.now());
+            counters.take(&world.limit, &world.limit.quota, key, cost, now)
         };
-        assert_eq!(remaining(&world, 0, 300), 700, "{}", algorithm.name());
-        assert_eq!(remaining(&world, 1, 1), 999);
-        // Each learns of the other with its next exchange after the other's.
-        world.traffic_until(|world| remaining(world, 1, 0) <= 699);
-        assert_eq!(remaining(&world, 1, 0), 699, "{}", algorithm.name());
+        let remaining = |world: &World, node: usize| take(world, node, 0).outcome.remaining;
         world.traffic_until(|world| world.nodes[1].counters.fleet().nodes() == 2);
-        world.finish();
+        assert_eq!(take(&world, 0, 200).outcome.remaining, 800);
+        world.traffic_until(|world| take(world, 0, 0).stale.is_some());
+        // It learns of the other with its next exchange, and that is when it has used
+        // more than nobody misses.
+        assert_eq!(take(&world, 1, 1).outcome.remaining, 999);
+        assert_eq!(take(&world, 1, 99).outcome.remaining, 900);
+        world.traffic_until(|world| remaining(world, 1) < 900);
+        assert_eq!(remaining(&world, 1), 700, "{}", algorithm.name());
+        if algorithm == Algorithm::SlidingLog {
+            // It is told of in parts, to those who ask.
+            continue;
+        }
+        // More than half is used: all are told at once, and what is lent counts.
+        assert_eq!(take(&world, 1, 400).outcome.remaining, 300);
+        world.traffic_until(|world| remaining(world, 0) <= 300);
+    }
+}
+
+#[test]
+fn leases_come_back_when_nothing_more_is_asked() {
+    for algorithm in Algorithm::ALL {
+        let redis = Redis::start();
+        let url = redis.url();
+        let mut world = World::new(&[&url, &url], quota(algorithm, 200));
+        world.traffic_until_lent(&redis);
+        wait_until("the leases to come back", || {
+            world.counted(&redis) == world.admitted()
+        });
+        world.end(&redis);
+    }
+}
+
+#[test]
+fn leases_come_back_when_their_nodes_end() {
+    for algorithm in Algorithm::ALL {
+        let redis = Redis::start();
+        let url = redis.url();
+        let mut world = World::new(&[&url, &url], quota(algorithm, 200));
+        world.traffic_until_lent(&redis);
+        world.end(&redis);
+    }
+}
+
+#[test]
+fn leases_of_a_store_that_forgot_them_are_counted_again_and_come_back() {
+    for algorithm in Algorithm::ALL {
+        let redis = Redis::start();
+        let url = redis.url();
+        let mut world = World::new(&[&url, &url], quota(algorithm, 200));
+        world.traffic_until_lent(&redis);
+        redis.cli(&["FLUSHALL"]);
+        world.end(&redis);
     }
 }
 
@@ -290,7 +392,7 @@ fn nodes_learn_what_the_others_have_used() {
 fn a_node_that_disagrees_with_the_fleet_does_not_sync() {
     let redis = Redis::start();
     let url = redis.url();
-    let mut world = World::new(&[&url], hour());
+    let mut world = World::new(&[&url], ample());
     world.traffic_until(|_| counted(&redis) > 0);
     let other = Arc::new(Counters::new(10, Fleet::with_store()));
     let config = SyncConfig {
@@ -302,24 +404,23 @@ fn a_node_that_disagrees_with_the_fleet_does_not_sync() {
         .block_on(async { Sync::spawn(&config, Arc::clone(&other), Clock::system()).unwrap() });
     world.traffic_until(|_| other.fleet().health() == StoreHealth::Lost);
     drop(sync);
-    assert_eq!(world.finish(), counted(&redis));
+    world.end(&redis);
 }
 
 #[test]
 fn a_hash_that_somebody_spoilt_harms_no_other() {
     let redis = Redis::start();
     let url = redis.url();
-    let mut world = World::new(&[&url], hour());
-    let window = world.nodes[0]
-        .clock
-        .now()
-        .window(Nanos::from_secs(360_000))
-        .get();
+    let mut world = World::new(&[&url], ample());
+    let window = world.nodes[0].clock.now().window(LONG).get();
     let name = format!("test:{{p3}}:4d4h:{window}");
     redis.cli(&["RPUSH", &name, "x"]);
-    redis.cli(&["EXPIRE", &name, "1000"]);
+    let lanes = || redis.cli(&["KEYS", "test:{p*"]).lines().count();
+    // Every other hash has come, and is counted in.
+    world.traffic_until(|_| lanes() == 16);
     world.traffic_for(Duration::from_millis(500));
     assert_eq!(world.nodes[0].counters.fleet().health(), StoreHealth::Up);
+    assert_eq!(redis.cli(&["LRANGE", &name, "0", "-1"]), "x");
     redis.cli(&["DEL", &name]);
     assert!(counted(&redis) > 100);
 }
@@ -337,7 +438,7 @@ fn a_store_that_only_says_hello_is_lost() {
         "+@all",
     ]);
     let url = format!("redis://tg:secret@{}", redis.addr());
-    let mut world = World::new(&[&url], hour());
+    let mut world = World::new(&[&url], ample());
     let fleet = |world: &World| world.nodes[0].counters.fleet().health();
     // It answers the hello, and then no batch.
     world.traffic_until(|world| fleet(world) == StoreHealth::Up);
@@ -350,14 +451,14 @@ fn a_store_that_only_says_hello_is_lost() {
     );
     redis.cli(&["ACL", "SETUSER", "tg", "~*"]);
     world.traffic_until(|world| fleet(world) == StoreHealth::Up);
-    assert_eq!(world.finish(), counted(&redis));
+    world.end(&redis);
 }
 
 #[test]
 fn a_store_where_nobody_can_be_alive_is_lost() {
     let redis = Redis::start();
     redis.cli(&["SET", "test:{fleet}:nodes", "x"]);
-    let mut world = World::new(&[&redis.url()], hour());
+    let mut world = World::new(&[&redis.url()], ample());
     assert_eq!(
         world.nodes[0].counters.fleet().health(),
         StoreHealth::Lost,
@@ -367,5 +468,5 @@ fn a_store_where_nobody_can_be_alive_is_lost() {
     assert_eq!(world.nodes[0].counters.fleet().health(), StoreHealth::Lost);
     redis.cli(&["DEL", "test:{fleet}:nodes"]);
     world.traffic_until(|w| w.nodes[0].counters.fleet().health() == StoreHealth::Up);
-    assert_eq!(world.finish(), counted(&redis));
+    world.end(&redis);
 }

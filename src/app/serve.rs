@@ -22,7 +22,7 @@ use crate::server::{
     Address, Bound, Door, Observer, Readiness, Reason, Server, ServerConfig, ServerError, Services,
 };
 use crate::sync::{Finished, Strict, Sync, SyncConfig, SyncError};
-use crate::units::{Consistency, Nanos};
+use crate::units::Nanos;
 
 /// Why the daemon does not serve, or not to the end.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +150,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
     );
     let needs_store = needs_store(&rules);
     let mut limits = rules.limits().iter();
-    let is_strict = limits.any(|limit| limit.consistency == Consistency::Strict);
+    let is_strict = limits.any(|limit| limit.consistency.may_ask());
     let engine = Engine::new(rules, Arc::clone(&counters), &secret).paced(settings.pace);
     let engine = Arc::new(engine);
     let (mut sync, mut authority) = (None, None::<Arc<dyn Authority>>);

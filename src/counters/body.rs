@@ -90,6 +90,13 @@ impl Body {
         }
     }
 
+    /// Notes that of what was lent here `cost` was admitted.
+    pub(super) fn spend(&mut self, quota: &Quota, cost: Cost) {
+        if let Body::Bucket { ledger, .. } = self {
+            ledger.own_debt = ledger.own_debt.plus(BucketState::cost_as_time(quota, cost));
+        }
+    }
+
     pub(super) fn give_back(
         &mut self,
         quota: &Quota,
@@ -231,6 +238,17 @@ impl Body {
         }
     }
 
+    /// Whether something is to be taken off again in the store.
+    pub(super) fn owes(&self) -> bool {
+        match self {
+            Body::Window { ledger, .. } => {
+                ledger.current.pending() < 0 || ledger.previous.pending() < 0
+            }
+            Body::Bucket { ledger, .. } => ledger.account.pending() < 0,
+            Body::Log(log) => log.accounts.iter().any(|a| a.account.pending() < 0),
+        }
+    }
+
     /// The cost that waits to be sent, whatever its sign.
     pub(super) fn pending(&self) -> u64 {
         match self {
@@ -305,10 +323,12 @@ impl Log {
 impl BucketLedger {
     /// Goes over to another quota: what is pending keeps the time it takes to drain.
     pub(super) fn reprice(&mut self, old: &Quota, new: &Quota) {
-        let pending = u64::try_from(self.account.pending()).unwrap_or(0);
-        if pending > 0 && !old.is_ban() && !new.is_ban() {
-            let time = BucketState::cost_as_time(old, Cost::new(pending));
-            self.account.set_pending(time_as_cost(new, time));
+        let pending = self.account.pending();
+        if pending != 0 && !old.is_ban() && !new.is_ban() {
+            let time = BucketState::cost_as_time(old, Cost::new(pending.unsigned_abs()));
+            let cost = i64::try_from(time_as_cost(new, time)).unwrap_or(i64::MAX);
+            self.account
+                .set_pending(if pending < 0 { -cost } else { cost });
         }
     }
 

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use super::Fleet;
 use super::body::Body;
 use super::edge::Edge;
 use super::marks::{Marks, Told};
-use crate::algorithms::{BucketState, Outcome, Verdict};
-use crate::policy::{Demand, Pressure, Standing, Supply, Terms, trusted_for};
+use super::{By, Fleet, Space};
+use crate::algorithms::{Outcome, Verdict};
+use crate::policy::{Pressure, trusted_for};
 use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp};
 
 /// The state of one (limit, key), and what this node has contributed to it.
@@ -32,8 +32,6 @@ pub(super) enum Fate {
     Kept,
 }
 
-/// So much unsent is no accident.
-const MANY: u64 = 8;
 /// Limits of this period and longer have all their costs sent, however few.
 const LONG: Nanos = Nanos::from_secs(60);
 
@@ -52,17 +50,7 @@ pub(super) struct Touch {
     pub(super) signal: Signal,
     /// The moment that the cost counts for.
     pub(super) at: Timestamp,
-}
-
-/// What a cell wants of the sync.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wants {
-    /// How soon it must be sent; `None` if it has nothing to send and to ask.
-    pub(super) pressure: Option<Pressure>,
-    /// The lease that it asks for in the present slot.
-    pub(super) lease: u64,
-    /// The lease that it asks for in the slot after this one.
-    pub(super) next: u64,
+    pub(super) by: By,
 }
 
 impl Cell {
@@ -85,10 +73,15 @@ impl Cell {
         fleet: &Fleet,
     ) -> Touch {
         self.turn(limit, now, fleet);
+        if self.edge.is_none() && limit.consistency == Consistency::Bounded && fleet.has_store() {
+            self.make_edge(now, fleet);
+        }
         if let Some(mut edge) = self.edge.take() {
             let touch = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
             self.edge = Some(edge);
-            return self.signalled(touch, now, fleet);
+            let remaining = self.remaining(quota, touch.outcome.remaining, now);
+            let signal = self.signal(remaining, now, fleet);
+            return Touch { signal, ..touch };
         }
         let outcome = self.body.take(quota, cost, now);
         let charged = match outcome.verdict {
@@ -106,16 +99,18 @@ impl Cell {
             if charged {
                 self.body.record(quota, cost, at);
             }
-            if self.edge.is_none() && self.is_near_the_edge(outcome.remaining, now, fleet) {
+            let remaining = self.remaining(quota, outcome.remaining, now);
+            if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
                 self.make_edge(now, fleet);
             }
-            signal = self.signal(outcome.remaining, now, fleet);
+            signal = self.signal(remaining, now, fleet);
         }
         Touch {
             outcome,
             stale: self.marks.stale(now),
             signal,
             at,
+            by: By::Cell,
         }
     }
 
@@ -133,12 +128,13 @@ impl Cell {
         if !cost.is_peek() {
             edge.arrive(cost, &terms, now);
         }
-        let lent = !cost.is_peek() && edge.hold >= cost.get();
+        let lent = !cost.is_peek() && edge.hold >= cost.get() && self.is_safe(&terms, now);
+        let mut by = By::Cell;
         let mut outcome = self.body.probe(quota, cost, now);
         if let Verdict::Admitted { .. } = outcome.verdict
             && !cost.is_peek()
         {
-            let alone = fleet.health() != super::StoreHealth::Up;
+            let alone = fleet.health() != super::StoreHealth::Up && !terms.is_bounded();
             // The probe has told what would be left after it.
             let left = outcome.remaining.saturating_add(cost.get());
             let free = lent || alone || self.standing(edge, left, &terms, now).admits(cost, &terms);
@@ -146,6 +142,7 @@ impl Cell {
                 outcome = self.body.take(quota, cost, now);
                 if lent {
                     edge.hold -= cost.get();
+                    self.body.spend(quota, cost);
                 } else {
                     let at = self.body.moment(quota, now);
                     self.body.record(quota, cost, at);
@@ -153,9 +150,13 @@ impl Cell {
                 }
             } else {
                 // The next answer may bring a lease.
+                let refusal = edge.refusal(cost, now);
+                if terms.is_bounded() && refusal.is_none() {
+                    by = By::Store;
+                }
                 outcome.remaining = left;
                 outcome.verdict = Verdict::Refused {
-                    retry_after: terms.interval(),
+                    retry_after: refusal.unwrap_or(terms.interval()),
                 };
             }
         } else if let Verdict::Refused { .. } = outcome.verdict
@@ -171,6 +172,7 @@ impl Cell {
             stale: self.marks.stale(now),
             signal: Signal::Quiet,
             at: self.body.moment(quota, now),
+            by,
         }
     }
 
@@ -190,6 +192,7 @@ impl Cell {
             stale: self.marks.stale(now),
             signal: Signal::Quiet,
             at: now,
+            by: By::Cell,
         }
     }
 
@@ -255,7 +258,9 @@ impl Cell {
                     }
                     ledger.current.lend(lent);
                     // Calm for a whole window: it is no longer near its limit.
-                    if !follows || state.previous() < limit.quota.capacity() / 4 {
+                    let calm = !follows || state.previous() < limit.quota.capacity() / 4;
+                    if calm && limit.consistency != Consistency::Bounded {
+                        ledger.current.give_back(lent);
                         self.edge = None;
                     }
                 }
@@ -267,7 +272,7 @@ impl Cell {
                 0
             }
             Body::Log(log) => {
-                let space = super::Space::of(&self.limit.quota);
+                let space = Space::of(&self.limit.quota);
                 let part = space.window(now);
                 if let Some(edge) = &mut self.edge
                     && edge.lent_in != part
@@ -318,6 +323,12 @@ impl Cell {
         self.body.give_up(left, edge.lent_in);
     }
 
+    /// Whether anything is lent here, for the present slot or the next.
+    pub(super) fn has_leases(&self) -> bool {
+        let lent = |edge: &Edge| edge.hold > 0 || edge.next > 0;
+        self.edge.as_deref().is_some_and(lent)
+    }
+
     pub(super) fn pending(&self) -> u64 {
         self.body.pending()
     }
@@ -336,166 +347,10 @@ impl Cell {
 
     /// The beginning of the present window; a bucket has none: only the age of an answer
     /// counts.
-    fn begins(&self) -> Timestamp {
+    pub(super) fn begins(&self) -> Timestamp {
         match &self.body {
             Body::Window { state, .. } => state.id().start(self.limit.quota.period()),
             Body::Bucket { .. } | Body::Log(_) => Timestamp::EPOCH,
         }
-    }
-
-    pub(super) fn terms(&self, fleet: &Fleet) -> Terms {
-        let quota = &self.limit.quota;
-        Terms {
-            pace: self.limit.pace,
-            period: quota.period(),
-            amount: quota.amount(),
-            capacity: quota.capacity(),
-            supply: match quota.algorithm() {
-                Algorithm::FixedWindow => Supply::AtTheTurn,
-                Algorithm::SlidingLog => Supply::Trailing,
-                _ => Supply::Continuous,
-            },
-            nodes: fleet.nodes(),
-            trip: fleet.trip(),
-        }
-    }
-
-    /// How the cell stands, which can still admit `remaining` by its view.
-    pub(super) fn standing(
-        &self,
-        edge: &Edge,
-        remaining: u64,
-        terms: &Terms,
-        now: Timestamp,
-    ) -> Standing {
-        let own = edge.own(terms, now);
-        let left = match &self.body {
-            Body::Window { state, .. } if terms.supply == Supply::AtTheTurn => {
-                state.id().end(terms.period).since(now)
-            }
-            _ => terms.period,
-        };
-        let heard = self.is_heard(now);
-        let since = if heard {
-            self.marks.heard()
-        } else {
-            self.begins().max(now.before(terms.period))
-        };
-        Standing {
-            used: terms.capacity.saturating_sub(remaining),
-            hold: edge.hold,
-            unsent: self.pending(),
-            age: now.since(since),
-            heard,
-            left,
-            own,
-            fleet: edge.fleet(own, terms, now),
-            certain: edge.certain(terms, now),
-            share_then: edge.share_then(),
-            overdue: edge.is_overdue(terms, now),
-        }
-    }
-
-    /// What the cell wants of the sync, if it can still admit `remaining`.
-    pub(super) fn wants(&self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Wants {
-        let unsent = self.pending();
-        let nothing = Wants {
-            pressure: None,
-            lease: 0,
-            next: 0,
-        };
-        let terms = self.terms(fleet);
-        let Some(edge) = &self.edge else {
-            let pressure = terms.calm(remaining, unsent, self.is_heard(now));
-            return Wants {
-                pressure: (unsent != 0 && pressure != Pressure::Silent).then_some(pressure),
-                ..nothing
-            };
-        };
-        let standing = self.standing(edge, remaining, &terms, now);
-        let mut wants = nothing;
-        let asks = standing.leases(&terms) && !standing.is_over(&terms);
-        if asks && standing.is_low(&terms) && edge.may_ask(&terms, now) {
-            wants.lease = standing.need(&terms).saturating_sub(edge.hold);
-        }
-        if let Body::Window { state, .. } = &self.body
-            && terms.supply == Supply::AtTheTurn
-            && !edge.has_asked_for(state.id().next())
-        {
-            wants.next = standing.need_of_the_next_window(&terms);
-        }
-        let unanswered = !standing.heard && !edge.is_under_way(&terms, now);
-        wants.pressure = if wants.lease > 0 || wants.next > 0 {
-            Some(Pressure::Urgent)
-        } else if unsent != 0 {
-            Some(standing.pressure(&terms)).filter(|pressure| *pressure != Pressure::Silent)
-        } else if remaining == 0 && unanswered {
-            Some(Pressure::Urgent)
-        } else {
-            None
-        };
-        wants
-    }
-
-    fn signalled(&mut self, touch: Touch, now: Timestamp, fleet: &Fleet) -> Touch {
-        Touch {
-            signal: self.signal(touch.outcome.remaining, now, fleet),
-            ..touch
-        }
-    }
-
-    /// Whether the sync must be told of the cell, which can still admit `remaining`.
-    pub(super) fn signal(&mut self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Signal {
-        let told = self.marks.told();
-        if told == Told::Queued(Pressure::Urgent) {
-            return Signal::Quiet;
-        }
-        let Some(pressure) = self.wants(remaining, now, fleet).pressure else {
-            return Signal::Quiet;
-        };
-        let news = Told::Queued(pressure);
-        if news <= told {
-            return Signal::Quiet;
-        }
-        self.marks.set_told(news);
-        Signal::Dirty
-    }
-
-    /// Whether the cell is no longer far from its limit, or on a quick way to it, so that
-    /// its demand must be known.
-    pub(super) fn is_near_the_edge(&self, remaining: u64, now: Timestamp, fleet: &Fleet) -> bool {
-        let terms = self.terms(fleet);
-        let unsent = self.pending();
-        !terms.is_calm(remaining)
-            || (unsent >= MANY
-                && terms.calm(remaining, unsent, self.is_heard(now)) == Pressure::Urgent)
-    }
-
-    #[cold]
-    pub(super) fn make_edge(&mut self, now: Timestamp, fleet: &Fleet) {
-        let terms = self.terms(fleet);
-        let demand = match &self.body {
-            Body::Window { state, ledger } => {
-                let begins = state.id().start(terms.period);
-                Demand::of(ledger.current.own(), begins, now, terms.memory())
-            }
-            Body::Bucket { ledger, .. } => {
-                let cost = ledger.account.own();
-                let drains = BucketState::cost_as_time(&self.limit.quota, Cost::new(cost));
-                // What of it has drained tells when it began, unless it was empty meanwhile.
-                let elapsed = drains.minus(ledger.own_debt);
-                Demand::of(cost, now.before(elapsed), now, terms.memory())
-            }
-            Body::Log(log) => {
-                let (cost, since) = log.state.span();
-                Demand::of(cost, since.unwrap_or(now), now, terms.memory())
-            }
-        };
-        let mut edge = Edge::new(demand);
-        edge.lent_in = match &self.body {
-            Body::Window { state, .. } => state.id(),
-            _ => super::Space::of(&self.limit.quota).window(now),
-        };
-        self.edge = Some(Box::new(edge));
     }
 }

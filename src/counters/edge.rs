@@ -2,7 +2,7 @@
 
 use super::{Ask, Told};
 use crate::policy::{Demand, Standing, Supply, Terms};
-use crate::units::{Cost, Nanos, Timestamp, WindowId};
+use crate::units::{Consistency, Cost, Nanos, Timestamp, WindowId};
 
 /// The memory of a cell near its limit: its demand, and its leases.
 #[derive(Debug)]
@@ -32,12 +32,17 @@ pub(super) struct Edge {
     ask_after: Timestamp,
     /// The slot that a lease in advance was last asked for.
     asked_next: WindowId,
+    /// The window whose predecessor's total the store has told after its end.
+    settled: WindowId,
+    /// Until when the store has refused what cost, as it said itself.
+    refused: (Timestamp, Cost),
     /// When the sync looks at the cell again, to see whether the lease is still needed.
     look_again: Timestamp,
 }
 
 impl Edge {
-    pub(super) fn new(demand: Demand) -> Edge {
+    /// A cell comes near its limit, with this `demand`, in this `slot`.
+    pub(super) fn new(demand: Demand, slot: WindowId) -> Edge {
         Edge {
             demand,
             fleet: 0.0,
@@ -46,7 +51,7 @@ impl Edge {
             fleet_in: WindowId::default(),
             share_then: 0.0,
             hold: 0,
-            lent_in: WindowId::default(),
+            lent_in: slot,
             next: 0,
             told: (WindowId::default(), 0),
             told_next: (WindowId::default(), 0),
@@ -54,6 +59,8 @@ impl Edge {
             unsent_since: None,
             ask_after: Timestamp::EPOCH,
             asked_next: WindowId::default(),
+            settled: WindowId::default(),
+            refused: (Timestamp::EPOCH, Cost::ZERO),
             look_again: Timestamp::EPOCH,
         }
     }
@@ -111,6 +118,12 @@ impl Edge {
         self.sent.is_some_and(unanswered) || self.unsent_since.is_some_and(unsent)
     }
 
+    /// Whether nothing was asked for here for longer than a lease is left alone: it would
+    /// only go back again.
+    pub(super) fn is_at_rest(&self, terms: &Terms, now: Timestamp) -> bool {
+        now.since(self.demand.last()) > terms.rest()
+    }
+
     /// Whether a batch with this cell is under way, and may still be answered.
     pub(super) fn is_under_way(&self, terms: &Terms, now: Timestamp) -> bool {
         let patience = terms.trip.times(3).plus(Nanos::from_millis(50));
@@ -119,6 +132,26 @@ impl Edge {
 
     pub(super) fn may_ask(&self, terms: &Terms, now: Timestamp) -> bool {
         now >= self.ask_after && !self.is_under_way(terms, now)
+    }
+
+    /// The store has refused `cost` until some moment.
+    pub(super) fn refuse(&mut self, cost: Cost, until: Timestamp) {
+        self.refused = (until, cost);
+    }
+
+    /// How long the store's refusal of a cost, no greater than this one, still holds.
+    pub(super) fn refusal(&self, cost: Cost, now: Timestamp) -> Option<Nanos> {
+        let (until, refused) = self.refused;
+        (cost >= refused && now < until).then(|| until.since(now))
+    }
+
+    /// The store has told the final total of the window before `window`.
+    pub(super) fn settle(&mut self, window: WindowId) {
+        self.settled = window;
+    }
+
+    pub(super) fn is_settled(&self, window: WindowId) -> bool {
+        self.settled == window
     }
 
     pub(super) fn has_asked_for(&self, next: WindowId) -> bool {
@@ -141,6 +174,7 @@ impl Edge {
         slot: WindowId,
         want: u64,
         standing: &Standing,
+        promise: Consistency,
         now: Timestamp,
     ) -> Ask {
         self.sent = Some(now);
@@ -148,17 +182,25 @@ impl Edge {
         Ask {
             want,
             unit: 1,
+            promise,
             portion: standing.portion(),
             demand: tell(&mut self.told, slot, standing.own),
         }
     }
 
     /// The store is asked for a lease in the slot after this one.
-    pub(super) fn ask_next(&mut self, slot: WindowId, want: u64, standing: &Standing) -> Ask {
+    pub(super) fn ask_next(
+        &mut self,
+        slot: WindowId,
+        want: u64,
+        standing: &Standing,
+        promise: Consistency,
+    ) -> Ask {
         self.asked_next = slot;
         Ask {
             want,
             unit: 1,
+            promise,
             portion: standing.portion() / 2,
             demand: tell(&mut self.told_next, slot, standing.own),
         }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::body::{Body, time_as_cost};
-use super::cell::{Cell, Signal, Wants};
+use super::cell::Cell;
 use super::marks::Told as Queued;
 use super::slot::{Slot, Space};
-use super::{Announcement, Answer, Ask, Delta, Fleet};
-use crate::algorithms::BucketState;
+use super::wants::Wants;
+use super::{Ask, Delta, Fleet};
 use crate::policy::{Pressure, Terms};
 use crate::units::{Algorithm, Cost, Nanos, Timestamp};
 
@@ -74,14 +74,19 @@ impl Cell {
                 if ledger.current.pending() != 0 || asks {
                     slots.push(current);
                 }
-                if wants.next > 0 {
+                if wants.next > 0 || (fleet.is_leaving() && self.has_leases()) {
                     slots.push(current.next());
                 }
                 // A sliding window reads the window before, which the other nodes
                 // complete a little after its end.
-                let unsettled = limit.quota.algorithm() == Algorithm::SlidingWindow
-                    && wants.pressure.is_some()
-                    && self.marks.heard() <= settled_at(current, &self.terms(fleet));
+                let terms = self.terms(fleet);
+                let unsettled = match &self.edge {
+                    Some(edge) if terms.is_bounded() => !self.is_settled(edge),
+                    _ => self.marks.heard() <= settled_at(current, &terms),
+                };
+                let unsettled = unsettled
+                    && limit.quota.algorithm() == Algorithm::SlidingWindow
+                    && wants.pressure.is_some();
                 if ledger.previous.pending() != 0 || unsettled {
                     slots.push(current.previous());
                 }
@@ -155,7 +160,7 @@ impl Cell {
         let needed = standing.need(&terms);
         let idle = standing.own * terms.interval().as_secs_f64() < 0.5;
         let surplus = match edge.hold {
-            hold if idle => hold,
+            hold if idle || fleet.is_leaving() => hold,
             hold if hold > needed.saturating_mul(2) => hold - needed,
             _ => 0,
         };
@@ -196,7 +201,7 @@ impl Cell {
     ) -> Option<Delta> {
         let quota = self.limit.quota;
         let terms = self.terms(fleet);
-        let is_next = self.body.is_next(slot);
+        let (is_next, promise) = (self.body.is_next(slot), self.limit.consistency);
         let mut edge = self.edge.take();
         // Before what is pending becomes sent: the standing counts it.
         let ask = edge.as_mut().and_then(|edge| {
@@ -208,9 +213,20 @@ impl Cell {
                 ..ask
             };
             if is_next {
-                Some(in_units(edge.ask_next(slot.window, next, &standing)))
+                Some(in_units(edge.ask_next(
+                    slot.window,
+                    next,
+                    &standing,
+                    promise,
+                )))
             } else if self.body.is_present(slot, now) {
-                Some(in_units(edge.ask(slot.window, lease, &standing, now)))
+                Some(in_units(edge.ask(
+                    slot.window,
+                    lease,
+                    &standing,
+                    promise,
+                    now,
+                )))
             } else {
                 None
             }
@@ -218,10 +234,14 @@ impl Cell {
         self.edge = edge;
         if is_next {
             // Nothing was used in it; what was lent is noted at its beginning.
-            let upto = self.edge.as_ref().map_or(0, |edge| edge.next);
+            let lent = self.edge.as_mut().map(|edge| &mut edge.next);
+            let back = match lent {
+                Some(lent) if fleet.is_leaving() => std::mem::take(lent),
+                _ => 0,
+            };
             return Some(Delta {
-                cost: 0,
-                upto,
+                cost: i64::try_from(back).map_or(i64::MIN, |back| -back),
+                upto: self.edge.as_ref().map_or(0, |edge| edge.next),
                 room: quota.capacity(),
                 ask,
             });
@@ -239,157 +259,6 @@ impl Cell {
             room,
             ask,
         })
-    }
-
-    /// Learns what the fleet has used, as the store answered to a delta for `slot`.
-    /// Answers when the sync should look at the cell again, asked or not.
-    pub(super) fn absorb(
-        &mut self,
-        slot: Slot,
-        answer: Answer,
-        now: Timestamp,
-        fleet: &Fleet,
-    ) -> Option<Nanos> {
-        self.learn(slot, answer, now, fleet);
-        let terms = self.terms(fleet);
-        if self.pending() != 0 && !self.is_queued() && self.edge.is_none() {
-            // A lease came for which there is no use any more.
-            self.marks.set_told(Queued::Queued(Pressure::Near));
-            return Some(terms.interval());
-        }
-        let edge = self.edge.as_mut()?;
-        edge.look_again(&terms, now)
-    }
-
-    fn learn(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
-        let limit = Arc::clone(&self.limit);
-        if Space::of(&limit.quota) != slot.space {
-            return;
-        }
-        self.turn(&limit, now, fleet);
-        let granted = answer.told.map_or(0, |told| told.grant);
-        let granted = Cost::new(granted / self.body.unit(&limit.quota));
-        if self.body.is_next(slot) {
-            if let Some(edge) = &mut self.edge {
-                edge.next = edge.next.saturating_add(granted.get());
-            }
-            return;
-        }
-        let present = self.body.is_present(slot, now);
-        self.lend(slot, granted, present);
-        let hold = self.edge.as_ref().map_or(0, |edge| edge.hold);
-        let at_the_edge = self.edge.is_some();
-        match &mut self.body {
-            Body::Window { state, ledger } => {
-                let (account, lent) = match slot.window == state.id() {
-                    true => (ledger.current, hold),
-                    false => (ledger.previous, 0),
-                };
-                let upto = answer.upto.saturating_add(granted.get());
-                let used = account.view(answer.total, upto).saturating_sub(lent);
-                if at_the_edge {
-                    // Leases that others gave back are free again.
-                    state.set(slot.window, used);
-                } else {
-                    state.raise(slot.window, used);
-                }
-            }
-            Body::Bucket { state, ledger } => {
-                let upto = answer.upto.saturating_add(granted.get());
-                let unsent = Cost::new(ledger.account.view(0, upto));
-                let debt = Nanos::new(answer.total);
-                if at_the_edge {
-                    let lent = Cost::new(hold);
-                    state.set(&limit.quota, debt, answer.at, unsent, lent, now);
-                } else {
-                    state.raise(&limit.quota, debt, answer.at, unsent, now);
-                }
-            }
-            Body::Log(log) => {
-                let upto = answer.upto.saturating_add(granted.get());
-                log.learn(&limit.quota, slot, answer.total.saturating_sub(upto), now);
-            }
-        }
-        if present {
-            self.marks.set_heard(answer.at);
-            self.hear(slot, answer, now, fleet);
-        }
-    }
-
-    /// Notes what the store has lent for `slot`.
-    fn lend(&mut self, slot: Slot, granted: Cost, present: bool) {
-        let hold = &mut self.edge.as_mut().map(|edge| &mut edge.hold);
-        match &mut self.body {
-            Body::Bucket { ledger, .. } => ledger.account.lend(granted),
-            body => {
-                if let Some(account) = body.account(slot.window) {
-                    account.lend(granted);
-                }
-            }
-        }
-        match hold {
-            Some(hold) if present => **hold = hold.saturating_add(granted.get()),
-            // Nobody is left to spend it.
-            _ => self.body.give_up(granted, slot.window),
-        }
-    }
-
-    /// Takes in what the store says of the fleet's demand.
-    fn hear(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
-        let terms = self.terms(fleet);
-        let remaining = self.body.remaining(&self.limit.quota, now);
-        let elapsed = now.since(slot.window.start(slot.space.length()));
-        let (Some(edge), Some(told)) = (&mut self.edge, answer.told) else {
-            if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
-                self.make_edge(now, fleet);
-            }
-            return;
-        };
-        edge.answered(told, (slot.window, elapsed), &terms, now);
-    }
-
-    /// The fleet has used half of the limit, or all of it.
-    pub(super) fn announce(
-        &mut self,
-        announced: Announcement,
-        now: Timestamp,
-        fleet: &Fleet,
-    ) -> Signal {
-        let limit = Arc::clone(&self.limit);
-        self.turn(&limit, now, fleet);
-        let slot = announced.slot;
-        if Space::of(&limit.quota) != slot.space || !self.body.is_present(slot, now) {
-            return Signal::Quiet;
-        }
-        if self.edge.is_none() {
-            self.make_edge(now, fleet);
-        }
-        let terms = self.terms(fleet);
-        let elapsed = now.since(slot.window.start(slot.space.length()));
-        if let Some(edge) = &mut self.edge {
-            edge.heard_of_demand(announced.demand, (slot.window, elapsed), &terms, now);
-            let hold = edge.hold;
-            let unsent = self.body.pending();
-            match &mut self.body {
-                Body::Window { state, .. } => {
-                    let used = announced.total.saturating_sub(hold);
-                    state.raise(slot.window, used);
-                }
-                Body::Bucket { state, .. } => {
-                    let debt = Nanos::new(announced.total)
-                        .minus(BucketState::cost_as_time(&limit.quota, Cost::new(hold)));
-                    let none = Cost::ZERO;
-                    state.raise(&limit.quota, debt, announced.at, none, now);
-                }
-                // The parts of the log are told one by one.
-                Body::Log(_) => {}
-            }
-            if unsent == 0 {
-                return Signal::Quiet;
-            }
-        }
-        let remaining = self.body.remaining(&limit.quota, now);
-        self.signal(remaining, now, fleet)
     }
 
     /// Makes pending again what this node has contributed to `slot`, whose hash was

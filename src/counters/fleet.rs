@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::units::Nanos;
 
@@ -13,6 +13,8 @@ pub struct Fleet {
     nodes: AtomicU32,
     /// How long an exchange takes, in nanoseconds.
     trip: AtomicU64,
+    /// This node is about to end.
+    leaving: AtomicBool,
     /// Cost that was never sent, because nobody reads its window any more.
     expired: AtomicU64,
 }
@@ -35,6 +37,7 @@ impl Fleet {
             health: AtomicU8::new(0),
             nodes: AtomicU32::new(1),
             trip: AtomicU64::new(TRIP_UNKNOWN.get()),
+            leaving: AtomicBool::new(false),
             expired: AtomicU64::new(0),
         }
     }
@@ -45,6 +48,7 @@ impl Fleet {
             health: AtomicU8::new(1),
             nodes: AtomicU32::new(1),
             trip: AtomicU64::new(TRIP_UNKNOWN.get()),
+            leaving: AtomicBool::new(false),
             expired: AtomicU64::new(0),
         }
     }
@@ -79,6 +83,15 @@ impl Fleet {
 
     pub(super) fn expired(&self) -> u64 {
         self.expired.load(Ordering::Relaxed)
+    }
+
+    /// This node is about to end: it gives back its leases and asks for none.
+    pub(super) fn leave(&self) {
+        self.leaving.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
     }
 
     /// How many nodes are alive, this one among them.

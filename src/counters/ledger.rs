@@ -55,8 +55,8 @@ impl Account {
     }
 
     /// Another quota counts what is pending in other units.
-    pub(super) fn set_pending(&mut self, pending: u64) {
-        self.own = self.sent.saturating_add(pending);
+    pub(super) fn set_pending(&mut self, pending: i64) {
+        self.own = self.sent.saturating_add_signed(pending);
     }
 
     /// Takes note that `delta`, pending again after a rewind, did arrive.

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use super::*;
 use crate::units::{Algorithm, Consistency, EncodedIdentity, KeySecret, Pace, Partition};
 
+mod leases;
+
 const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000_000);
 
 fn limit(algorithm: Algorithm, amount: u64, period: Nanos) -> Arc<Limit> {
@@ -305,8 +307,9 @@ fn a_total_of_the_fleet_refuses_here_what_others_have_used() {
         let limit = limit(algorithm, 100, MINUTE);
         take(&counters, &limit, 1, 20, START);
         let key = counters.next_dirty().unwrap();
+        // The parts of a log that this node has not written to are read before.
         let slots = counters.route(key, START).slots;
-        let slot = slots[0];
+        let slot = *slots.iter().max_by_key(|slot| slot.window).unwrap();
         let delta = counters.freeze(key, slot, START, &mut Vec::new()).unwrap();
         // 80 used by others: a count, or the time that 100 of 100 a minute take to drain.
         let total = if algorithm.is_bucket() {
@@ -334,7 +337,7 @@ fn a_total_of_the_fleet_refuses_here_what_others_have_used() {
 fn an_older_answer_takes_nothing_back_far_from_the_limit() {
     let counters = Counters::new(10, Fleet::with_store());
     let limit = limit(Algorithm::FixedWindow, 100, MINUTE);
-    take(&counters, &limit, 1, 13, START);
+    take(&counters, &limit, 1, 7, START);
     let key = counters.next_dirty().unwrap();
     let slot = counters.route(key, START).slots[0];
     counters.freeze(key, slot, START, &mut Vec::new());
@@ -343,7 +346,7 @@ fn an_older_answer_takes_nothing_back_far_from_the_limit() {
         slot,
         Answer {
             total: 20,
-            upto: 13,
+            upto: 7,
             at: START,
             told: None,
         },
@@ -354,7 +357,7 @@ fn an_older_answer_takes_nothing_back_far_from_the_limit() {
         slot,
         Answer {
             total: 13,
-            upto: 13,
+            upto: 7,
             at: START,
             told: None,
         },
@@ -524,5 +527,6 @@ fn what_a_log_gives_back_is_taken_from_the_part_that_counted_it() {
                 .unwrap()
                 .cost
         });
-    assert_eq!(costs.collect::<Vec<_>>(), [3]);
+    let costs: Vec<i64> = costs.filter(|cost| *cost != 0).collect();
+    assert_eq!(costs, [3], "the other parts are only read");
 }

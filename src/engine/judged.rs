@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::{Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
-use crate::counters::Taken;
+use crate::counters::{By, Taken};
 use crate::units::{Key, Limit, Nanos, Timestamp};
 
 /// What one limit said.
@@ -16,6 +16,8 @@ pub(super) struct Judged {
     pub(super) stale: Option<Nanos>,
     /// The moment that the cost was taken for, if it was.
     pub(super) taken_at: Option<Timestamp>,
+    /// Who decides it.
+    pub(super) by: By,
 }
 
 impl Judged {
@@ -25,10 +27,14 @@ impl Judged {
         reset_after: Nanos::ZERO,
         stale: None,
         taken_at: None,
+        by: By::Cell,
     };
 
     pub(super) fn new(taken: Taken) -> Judged {
-        Judged::of(taken.outcome, taken.stale)
+        Judged {
+            by: taken.by,
+            ..Judged::of(taken.outcome, taken.stale)
+        }
     }
 
     /// What the store said just now. What it has taken is not this node's to give back.
@@ -49,6 +55,7 @@ impl Judged {
             reset_after: said.reset_after,
             stale,
             taken_at: None,
+            by: By::Cell,
         }
     }
 

@@ -40,8 +40,12 @@ impl Demand {
     /// `cost` was asked for at `now`. `memory` is how long the slow average remembers.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
     pub fn arrive(&mut self, cost: Cost, memory: Nanos, now: Timestamp) {
-        if self.last == Timestamp::EPOCH {
-            (self.since, self.last) = (now, now);
+        if self.last == Timestamp::EPOCH || self.is_from_ahead(memory, now) {
+            *self = Demand {
+                since: now,
+                last: now,
+                ..Demand::default()
+            };
         }
         let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());
         let cost = cost.get() as f64;
@@ -50,9 +54,22 @@ impl Demand {
         self.last = self.last.max(now);
     }
 
+    /// Whether it was made by a clock that was far ahead: it says nothing of now.
+    fn is_from_ahead(&self, memory: Nanos, now: Timestamp) -> bool {
+        self.last.since(now) > memory
+    }
+
+    /// When something was last asked for.
+    pub const fn last(&self) -> Timestamp {
+        self.last
+    }
+
     /// The demand at `now` that is beyond doubt, per second: what a burst of a few checks
     /// may feign is left out, by three standard deviations.
     pub fn certain(&self, memory: Nanos, now: Timestamp) -> f64 {
+        if self.is_from_ahead(memory, now) {
+            return 0.0;
+        }
         let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());
         let age = now.since(self.since).as_secs_f64().max(YOUNGEST);
         let count = f64::from(self.slow) * memory * (-idle / memory).exp();
@@ -68,6 +85,9 @@ impl Demand {
 
     /// The demand at `now`, per second.
     pub fn rate(&self, memory: Nanos, now: Timestamp) -> f64 {
+        if self.is_from_ahead(memory, now) {
+            return 0.0;
+        }
         let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());
         let age = now.since(self.since).as_secs_f64().max(YOUNGEST);
         let slow = f64::from(self.slow) * (-idle / memory).exp() / maturity(age, memory);
@@ -135,6 +155,17 @@ mod tests {
         let demand = Demand::of(500, at(1_000_000), now, MEMORY);
         let rate = demand.rate(MEMORY, now);
         assert!((495.0..=505.0).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn what_a_clock_far_ahead_has_estimated_is_forgotten() {
+        let mut demand = Demand::default();
+        steady(&mut demand, 5_000_000, 5_500_000, 1_000);
+        assert!(demand.rate(MEMORY, at(1_000_000)) < 1.0);
+        assert!(demand.certain(MEMORY, at(1_000_000)) < 1.0);
+        steady(&mut demand, 1_000_000, 2_000_000, 10_000);
+        let rate = demand.rate(MEMORY, at(2_000_000));
+        assert!((90.0..=110.0).contains(&rate), "{rate}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use super::{Pressure, near_interval};
-use crate::units::{Cost, Nanos, Pace};
+use crate::units::{Consistency, Cost, Nanos, Pace};
 
 /// How a limit gets its room back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Terms {
     pub capacity: u64,
     /// How it gets its room back.
     pub supply: Supply,
+    /// Whether nothing may be admitted without a lease.
+    pub promise: Consistency,
     /// Live nodes, this one among them.
     pub nodes: u32,
     /// How long an exchange with the store takes.
@@ -68,6 +70,8 @@ const EXPOSED: f64 = 0.02;
 const FAR: f64 = 0.7;
 /// Leases cover the demand expected plus so many standard deviations.
 const DEVIATIONS: f64 = 2.0;
+/// A limit is lent out if there is so much of it for every node.
+const LENDABLE: u64 = 100;
 /// A node sends when it has admitted this part of its share of what is left.
 const PATIENT_PART: f64 = 0.5;
 const UNHEARD_PART: f64 = 0.125;
@@ -99,6 +103,27 @@ impl Terms {
     /// The longest that a cost of a cell that matters stays unsent.
     pub fn interval(&self) -> Nanos {
         near_interval(self.pace, self.period)
+    }
+
+    /// Whether nothing is admitted without a lease.
+    pub fn is_bounded(&self) -> bool {
+        self.promise == Consistency::Bounded
+    }
+
+    /// Whether the limit is large enough to be lent out: a check must find what is lent on
+    /// the node that it comes to.
+    pub fn is_lent(&self) -> bool {
+        self.capacity / LENDABLE >= u64::from(self.nodes.max(1))
+    }
+
+    /// How long a lease is kept although nothing is asked for.
+    pub fn rest(&self) -> Nanos {
+        let rest = self.interval().times(2);
+        if self.is_bounded() {
+            self.period.divided_by(2).max(rest)
+        } else {
+            rest
+        }
     }
 
     /// How long the estimate of a cell's demand remembers.
@@ -196,6 +221,9 @@ impl Standing {
 
     /// Whether `cost` may be admitted without a lease, if the view admits it.
     pub fn admits(&self, cost: Cost, terms: &Terms) -> bool {
+        if terms.is_bounded() {
+            return false;
+        }
         if self.is_far(terms) {
             return true;
         }
@@ -239,19 +267,38 @@ impl Standing {
             Supply::AtTheTurn => self.left.as_secs_f64().max(reach),
             Supply::Continuous | Supply::Trailing => f64::MAX,
         };
-        let horizon = (terms.interval().as_secs_f64() + reach).min(left);
+        let horizon = (self.horizon(terms) + reach).min(left);
         covering(self.own * horizon, DEVIATIONS)
+    }
+
+    /// How long a lease is to last, in seconds: a bounded cell far from its limit is lent
+    /// much at a time, since nobody misses it.
+    fn horizon(&self, terms: &Terms) -> f64 {
+        let interval = terms.interval().as_secs_f64();
+        if terms.is_bounded() && self.is_far(terms) {
+            (terms.period.as_secs_f64() / 4.0).max(interval)
+        } else {
+            interval
+        }
     }
 
     /// The lease that this node should have when the next window begins; zero while that
     /// is far away, or where the limit is unlikely to be reached in it.
     pub fn need_of_the_next_window(&self, terms: &Terms) -> u64 {
-        let (interval, reach) = (terms.interval().as_secs_f64(), terms.reach());
-        let soon = self.left.as_secs_f64() <= interval + 2.0 * reach;
+        let (horizon, reach) = (self.horizon(terms), terms.reach());
+        let soon = self.left.as_secs_f64() <= horizon + 2.0 * reach;
+        if terms.is_bounded() {
+            let lends = soon && terms.is_lent() && self.own * horizon >= 0.5;
+            return if lends {
+                covering(self.own * (horizon + reach), DEVIATIONS)
+            } else {
+                0
+            };
+        }
         let period = terms.period.as_secs_f64();
         let reached = self.fleet * period >= FAR * float(terms.capacity);
         if soon && reached && self.fleet * reach > EXPOSED * float(terms.capacity) {
-            covering(self.own * (interval + reach), DEVIATIONS)
+            covering(self.own * (horizon + reach), DEVIATIONS)
         } else {
             0
         }
@@ -259,6 +306,9 @@ impl Standing {
 
     /// Whether this node should admit from a lease.
     pub fn leases(&self, terms: &Terms) -> bool {
+        if terms.is_bounded() {
+            return terms.is_lent();
+        }
         let rushed = match terms.supply {
             Supply::AtTheTurn => true,
             Supply::Continuous | Supply::Trailing => {
@@ -280,7 +330,13 @@ impl Standing {
     /// Whether the lease will be empty before it could be refilled.
     pub fn is_low(&self, terms: &Terms) -> bool {
         let meanwhile = self.own * terms.reach();
-        float(self.hold) <= meanwhile + meanwhile.sqrt()
+        let last = meanwhile + meanwhile.sqrt();
+        if terms.is_bounded() {
+            // It must not come to its end.
+            float(self.hold) <= (2.0 * last + 1.0).max(float(self.need(terms)) / 4.0)
+        } else {
+            float(self.hold) <= last
+        }
     }
 
     /// This node's part of the fleet's demand, in millionths.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::DurationError;
 use super::pattern::PatternError;
-use crate::units::{Nanos, QuotaError};
+use crate::units::{Algorithm, Nanos, QuotaError};
 
 /// Everything that is wrong with a set of rule files, in the order of the files
 /// and, within a file, of its text as far as it was read.
@@ -139,12 +139,18 @@ pub enum Problem {
         /// The word probably meant.
         hint: String,
     },
-    /// A word of a later version.
+    /// A lease can only be bounded where costs are counted by windows.
     #[error(
-        "`{0}` is not supported in this version; write `approximate`, `strict`, or `local` for one \
-         node"
+        "bounded is for fixed_window and sliding_window, not for {}; write consistency: strict, \
+         or count by a window", .0.name()
     )]
-    NotYet(&'static str),
+    NotBounded(Algorithm),
+    /// A limit that is too small to be lent out.
+    #[error(
+        "a limit of {0} is too small to be lent out: each check will be put to the store, as \
+         consistency: strict does; bounded is for 100 a node and more"
+    )]
+    TooSmallToLend(u64),
     /// A wait for the store that is too short or too long.
     #[error("{0} is no time to wait for the store; write 1ms to 10s")]
     StrictTimeout(Nanos),

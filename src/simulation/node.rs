@@ -231,7 +231,9 @@ impl Node {
     /// Sends what is pending, and then takes leave.
     pub(super) fn leave(&mut self, wants: &mut Vec<Want>) {
         self.leaving = true;
-        self.flush(wants);
+        let now = self.now();
+        self.core.finish(self.engine.counters(), now);
+        self.perform(wants);
     }
 
     /// Sends what is pending without further patience, and looks at every hash.

@@ -146,11 +146,7 @@ impl Scenario {
 
     /// The rule file with the limit.
     pub(super) fn rules(&self) -> String {
-        let consistency = match self.consistency {
-            Consistency::Local => "local",
-            Consistency::Approximate => "approximate",
-            Consistency::Strict => "strict",
-        };
+        let consistency = self.consistency.name();
         let loss = match self.on_store_loss {
             StoreLoss::Local => "local",
             StoreLoss::Share => "share",

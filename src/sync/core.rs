@@ -216,6 +216,12 @@ impl Core {
         self.pump(cells, now);
     }
 
+    /// The same for the end: no lease is asked for any more, and none is kept.
+    pub fn finish(&mut self, cells: &Counters, now: Now) {
+        cells.leave();
+        self.flush(cells, now);
+    }
+
     /// Says goodbye.
     pub fn leave(&mut self) {
         if self.link != Link::Down {

@@ -187,7 +187,7 @@ impl Driver {
                     // The handle is gone without a word: end at once.
                     let within = asked.unwrap_or(Duration::ZERO);
                     deadline = Some(Box::pin(sleep(within)) as Pin<Box<dyn Future<Output = ()> + Send>>).into();
-                    self.core.flush(&self.counters, now(&self.clock));
+                    self.core.finish(&self.counters, now(&self.clock));
                 }
                 Some(()) = &mut deadline, if finishing => return Finished::Incomplete,
             }

@@ -42,9 +42,29 @@ pub enum Consistency {
     /// Always answered from memory; over-admission within the published bound.
     #[default]
     Approximate,
+    /// Never over the limit, and mostly answered from memory: what a node admits, the store
+    /// has lent it before. A check for which it holds no lease is decided by the store.
+    Bounded,
     /// Exact: each check is decided by the store, in one exchange. Without a store the
     /// limit counts on this node alone, exactly.
     Strict,
+}
+
+impl Consistency {
+    /// The word for it in rules.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Consistency::Local => "local",
+            Consistency::Approximate => "approximate",
+            Consistency::Bounded => "bounded",
+            Consistency::Strict => "strict",
+        }
+    }
+
+    /// Whether a check may be put to the store.
+    pub const fn may_ask(self) -> bool {
+        matches!(self, Consistency::Bounded | Consistency::Strict)
+    }
 }
 
 /// What a limit does while the store is lost.

@@ -10,6 +10,7 @@ fn terms(supply: Supply) -> Terms {
         amount: 1_000,
         capacity: 1_000,
         supply,
+        promise: Consistency::Approximate,
         nodes: 10,
         trip: MILLI,
     }

@@ -24,6 +24,8 @@ const LIMIT: [&str; 13] = [
 ];
 /// The largest count that a script in the store holds exactly.
 const STORE_MAX: u64 = (1 << 53) - 1;
+/// What is less cannot be lent out even to one node.
+const SMALL: u64 = 100;
 /// The tier of callers whose own is unknown.
 pub(in crate::rules) const DEFAULT_TIER: &str = "default";
 
@@ -192,12 +194,22 @@ impl Scope {
                 return None;
             }
         };
+        if consistency == Consistency::Bounded {
+            if !matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindow) {
+                at("algorithm", Problem::NotBounded(algorithm));
+            }
+        }
         if consistency != Consistency::Local {
             for (field, count) in [(amount_field, Some(amount)), ("burst", burst)] {
                 if let Some(count) = count.filter(|count| *count > STORE_MAX) {
                     at(field, Problem::MoreThanTheStoreCounts(count));
                 }
             }
+        }
+        if consistency == Consistency::Bounded && amount < SMALL {
+            let node = fields.get(amount_field).map_or(spot.at, |node| node.at);
+            let problem = Problem::TooSmallToLend(amount);
+            report.warn(&spot.field(amount_field, node), problem);
         }
         if let Some(burst) = burst.filter(|burst| *burst > amount)
             && window >= Nanos::from_secs(3_600)

@@ -1,6 +1,6 @@
 use super::super::fault::Problem;
 use super::super::reader::{Fields, Report, Spot, duration, word};
-use super::super::tree::{Node, Value};
+use super::super::tree::Node;
 use crate::units::{Algorithm, Consistency, Nanos, Pace, STRICT_TIMEOUTS, StoreLoss};
 
 /// What can be set for a file, a rule and a limit alike, as far as one of them
@@ -96,12 +96,9 @@ fn consistency(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Cons
     let words = [
         ("approximate", Consistency::Approximate),
         ("local", Consistency::Local),
+        ("bounded", Consistency::Bounded),
         ("strict", Consistency::Strict),
     ];
-    if matches!(&node.value, Value::Text(text) if text == "bounded") {
-        report.fault(spot, Problem::NotYet("bounded"));
-        return None;
-    }
     word(node, spot, &words, report)
 }
 

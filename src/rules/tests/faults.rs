@@ -353,9 +353,9 @@ fn words_are_known_or_refused_with_a_suggestion() {
         "on_store_loss: \"fail\" is none of local, share, open, closed",
     );
     has(
-        &of_rule("consistency: bounded"),
-        "consistency: `bounded` is not supported in this version; write `approximate`, `strict`, \
-         or `local` for one node",
+        &of_rule("consistency: bounded\n  algorithm: sliding_log"),
+        "algorithm: bounded is for fixed_window and sliding_window, not for sliding_log; write \
+         consistency: strict, or count by a window",
     );
     for wrong in ["0s", "11s"] {
         has(

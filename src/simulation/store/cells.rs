@@ -5,7 +5,7 @@ use super::micros;
 use crate::counters::{Announcement, Ask, Delta, Level};
 use crate::counters::{Slot, Space};
 use crate::sync::batch::Batch;
-use crate::units::{Key, Timestamp};
+use crate::units::{Cost, Key, Timestamp};
 
 /// What a cell's field holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,6 +25,13 @@ pub struct Count {
     pub demand: f64,
     /// What was announced: half full is 1, full is 2.
     pub level: u8,
+}
+
+impl Count {
+    /// A cost was admitted by the store itself.
+    pub(super) fn add(&mut self, cost: Cost) {
+        self.total = (self.total + float(cost.get())).min(MAX_COUNT);
+    }
 }
 
 /// The debt of a bucket.
@@ -103,9 +110,10 @@ impl<'a> Turn<'a> {
             total if total * 2.0 >= room => 1,
             _ => 0,
         };
+        let told = count.level;
         self.reach(key, reached, &mut count.level, total, count.demand);
         self.answer(delta, total, count.demand);
-        delta.cost != 0 || delta.ask.is_some()
+        delta.cost != 0 || delta.ask.is_some() || count.level != told
     }
 
     /// The same to a bucket's debt; answers the delta and
@@ -135,9 +143,11 @@ impl<'a> Turn<'a> {
             _ => 0,
         };
         let debt = debt.ceil().min(MAX_DEBT);
+        let told = bucket.level;
         self.reach(key, reached, &mut bucket.level, debt, bucket.demand);
         self.answer(delta, debt, bucket.demand);
-        (delta.cost != 0 || delta.ask.is_some()).then_some((cost, grant))
+        let changed = delta.cost != 0 || delta.ask.is_some() || bucket.level != told;
+        changed.then_some((cost, grant))
     }
 
     /// What is left of a bucket's debt now.

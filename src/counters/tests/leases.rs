@@ -1,0 +1,211 @@
+//! What becomes of what was lent.
+
+use super::*;
+
+/// A cell of a fleet, and the exchange with a store that answers as it is told to.
+struct Node {
+    counters: Counters,
+    limit: Arc<Limit>,
+    key: Key,
+}
+
+impl Node {
+    fn new(algorithm: Algorithm, amount: u64, period: Nanos) -> Node {
+        let counters = Counters::new(10, Fleet::with_store());
+        let limit = limit(algorithm, amount, period);
+        let key = key(&limit, 1);
+        Node {
+            counters,
+            limit,
+            key,
+        }
+    }
+
+    fn take(&self, cost: u64, now: Timestamp) -> bool {
+        admitted(take(&self.counters, &self.limit, 1, cost, now))
+    }
+
+    fn slot(&self, now: Timestamp) -> Slot {
+        counters_slot(&self.limit, now)
+    }
+
+    fn freeze(&self, slot: Slot, now: Timestamp) -> Delta {
+        let rest = &mut Vec::new();
+        self.counters.freeze(self.key, slot, now, rest).unwrap()
+    }
+
+    /// The store answers to `delta` that so much was used, and that it lends so much.
+    fn lend(
+        &self,
+        slot: Slot,
+        delta: Delta,
+        total: u64,
+        grant: u64,
+        now: Timestamp,
+    ) -> Option<Nanos> {
+        let answer = Answer {
+            total,
+            upto: delta.upto,
+            at: now,
+            told: Some(Told {
+                demand: 0,
+                grant,
+                wanted: true,
+            }),
+        };
+        self.counters.absorb(self.key, slot, answer, now)
+    }
+}
+
+const LONG: Nanos = Nanos::from_secs(360_000);
+
+/// How long a cost of one takes to drain from a bucket of 100 in that time.
+const UNIT: u64 = Nanos::from_secs(3_600).get();
+
+#[test]
+fn an_idle_lease_goes_back_to_the_slot_it_is_of() {
+    for algorithm in Algorithm::ALL {
+        let node = Node::new(algorithm, 100, LONG);
+        let unit = if algorithm.is_bucket() { UNIT } else { 1 };
+        assert!(node.take(80, START));
+        let slot = node.slot(START);
+        let delta = node.freeze(slot, START);
+        assert!(delta.ask.is_some(), "{}", algorithm.name());
+        let wait = node.lend(slot, delta, 90 * unit, 10 * unit, START);
+        assert!(node.take(3, START), "{}", algorithm.name());
+        assert_eq!(node.freeze(slot, START).cost, 0, "{}", algorithm.name());
+        let mut now = START;
+        let mut wait = wait.unwrap();
+        let back = loop {
+            now = now.after(wait);
+            let route = node.counters.route(node.key, now);
+            let cost = node.freeze(node.slot(now), now).cost;
+            match route.again {
+                Some(again) => wait = again,
+                None => break cost,
+            }
+            assert!(now < START.after(Nanos::from_secs(10)), "it keeps it");
+        };
+        let unit = i64::try_from(unit).unwrap();
+        assert_eq!(back % unit, 0);
+        assert!(
+            (-7 * unit..0).contains(&back),
+            "{}: {back}",
+            algorithm.name()
+        );
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_back_a_little_forgets_no_lease() {
+    let node = Node::new(Algorithm::FixedWindow, 100, LONG);
+    assert!(node.take(50, START));
+    let slot = node.slot(START);
+    let wait = node.lend(slot, node.freeze(slot, START), 90, 40, START);
+    // It is in use, and so not given back.
+    for millis in (0..190).step_by(10) {
+        assert!(node.take(1, START.after(Nanos::from_millis(millis))));
+    }
+    let early = START.after(wait.unwrap()).before(Nanos::from_millis(4));
+    let again = node.counters.route(node.key, early).again;
+    assert_eq!(again, wait);
+}
+
+#[test]
+fn what_was_admitted_from_a_lease_is_counted_again_after_a_loss() {
+    for algorithm in Algorithm::ALL {
+        let node = Node::new(algorithm, 100, LONG);
+        let unit = if algorithm.is_bucket() { UNIT } else { 1 };
+        assert!(node.take(80, START));
+        let slot = node.slot(START);
+        node.lend(slot, node.freeze(slot, START), 90 * unit, 10 * unit, START);
+        assert!(node.take(7, START));
+        let partitions = Partitions::default();
+        let partition = node.key.partition(partitions);
+        let lost = node
+            .counters
+            .rewind(HashId { partition, slot }, partitions, START);
+        assert_eq!(lost, [node.key], "{}", algorithm.name());
+        // What is left of the lease is lent still.
+        let again = u64::try_from(node.freeze(slot, START).cost).unwrap();
+        assert_eq!(again, 90 * unit, "{}", algorithm.name());
+    }
+}
+
+#[test]
+fn a_lease_for_a_window_that_begins_calm_goes_back() {
+    let second = Nanos::from_secs(1);
+    let node = Node::new(Algorithm::FixedWindow, 100, second);
+    assert!(node.take(1, START));
+    let slot = node.slot(START);
+    let announced = Announcement {
+        key: node.key,
+        slot,
+        level: Level::Half,
+        total: 50,
+        demand: 1_000_000,
+        at: START,
+    };
+    node.counters.announce(announced, START);
+    let late = START.after(Nanos::from_millis(950));
+    assert!(!node.take(1, late), "it has no lease in this one");
+    let slots = node.counters.route(node.key, late).slots;
+    assert!(slots.contains(&slot.next()), "{slots:?}");
+    let next = node.freeze(slot.next(), late);
+    assert!(next.ask.is_some_and(|ask| ask.want > 0), "{next:?}");
+    node.lend(slot.next(), next, 5, 5, late);
+    // The others have given back what they had been lent.
+    node.lend(slot, node.freeze(slot, late), 2, 0, late);
+    let turned = START.after(second);
+    assert!(node.take(1, turned));
+    assert_eq!(node.freeze(slot.next(), turned).cost, 1 - 5);
+}
+
+#[test]
+fn a_lease_that_comes_too_late_goes_back() {
+    let node = Node::new(Algorithm::SlidingLog, 100, Nanos::from_secs(16));
+    assert!(node.take(80, START));
+    let slot = node.slot(START);
+    let delta = node.freeze(slot, START);
+    let late = START.after(Nanos::from_millis(1_001));
+    assert_ne!(node.slot(late), slot);
+    let wait = node.lend(slot, delta, 90, 10, late);
+    let when = late.after(wait.unwrap());
+    let slots = node.counters.route(node.key, when).slots;
+    assert!(slots.contains(&slot), "{slots:?}");
+    assert_eq!(node.freeze(slot, when).cost, -10);
+}
+
+#[test]
+fn a_lease_goes_back_at_its_price_when_the_quota_of_the_call_changes() {
+    let per_call = |amount| {
+        let quota = Quota::new(Algorithm::TokenBucket, amount, LONG, None).unwrap();
+        let id = LimitId::of_space("throttle");
+        Arc::new(Limit::new(id, "", "throttle", quota, &KeySecret::public()))
+    };
+    let mut node = Node::new(Algorithm::TokenBucket, 100, LONG);
+    node.limit = per_call(100);
+    node.key = key(&node.limit, 1);
+    assert!(node.take(80, START));
+    let slot = node.slot(START);
+    node.lend(slot, node.freeze(slot, START), 90 * UNIT, 10 * UNIT, START);
+    node.limit = per_call(200);
+    assert!(node.take(1, START));
+    // One at half the price, less ten at the old.
+    let unit = i64::try_from(UNIT).unwrap();
+    assert_eq!(node.freeze(slot, START).cost, unit / 2 - 10 * unit);
+}
+
+#[test]
+fn a_share_of_a_limit_brings_no_cell_near_it() {
+    let node = Node::new(Algorithm::FixedWindow, 1_000, LONG);
+    let share = node.limit.quota.share(4);
+    node.counters.fleet().set_health(StoreHealth::Lost);
+    let cost = Cost::new(90);
+    let taken = node
+        .counters
+        .take(&node.limit, &share, node.key, cost, START);
+    assert_eq!(taken.outcome.remaining, 160);
+    let delta = node.freeze(node.slot(START), START);
+    assert_eq!((delta.cost, delta.room, delta.ask), (90, 1_000, None));
+}

@@ -1,0 +1,214 @@
+//! What a cell wants of the sync, by the policy.
+
+use super::body::Body;
+use super::cell::{Cell, Signal};
+use super::edge::Edge;
+use super::marks::Told;
+use super::{Fleet, Space};
+use crate::algorithms::BucketState;
+use crate::policy::{Demand, Pressure, Standing, Supply, Terms};
+use crate::units::{Algorithm, Cost, Quota, Timestamp};
+
+/// What a cell wants of the sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wants {
+    /// How soon it must be sent; `None` if it has nothing to send and to ask.
+    pub(super) pressure: Option<Pressure>,
+    /// The lease that it asks for in the present slot.
+    pub(super) lease: u64,
+    /// The lease that it asks for in the slot after this one.
+    pub(super) next: u64,
+}
+
+/// So much unsent is no accident.
+const MANY: u64 = 8;
+
+impl Cell {
+    pub(super) fn terms(&self, fleet: &Fleet) -> Terms {
+        let quota = &self.limit.quota;
+        Terms {
+            pace: self.limit.pace,
+            period: quota.period(),
+            amount: quota.amount(),
+            capacity: quota.capacity(),
+            supply: match quota.algorithm() {
+                Algorithm::FixedWindow => Supply::AtTheTurn,
+                Algorithm::SlidingLog => Supply::Trailing,
+                _ => Supply::Continuous,
+            },
+            promise: self.limit.consistency,
+            nodes: fleet.nodes(),
+            trip: fleet.trip(),
+        }
+    }
+
+    /// How the cell stands, which can still admit `remaining` by its view.
+    pub(super) fn standing(
+        &self,
+        edge: &Edge,
+        remaining: u64,
+        terms: &Terms,
+        now: Timestamp,
+    ) -> Standing {
+        let own = edge.own(terms, now);
+        let left = match &self.body {
+            Body::Window { state, .. } if terms.supply == Supply::AtTheTurn => {
+                state.id().end(terms.period).since(now)
+            }
+            _ => terms.period,
+        };
+        let heard = self.is_heard(now);
+        let since = if heard {
+            self.marks.heard()
+        } else {
+            self.begins().max(now.before(terms.period))
+        };
+        Standing {
+            used: terms.capacity.saturating_sub(remaining),
+            hold: edge.hold,
+            unsent: self.pending(),
+            age: now.since(since),
+            heard,
+            left,
+            own,
+            fleet: edge.fleet(own, terms, now),
+            certain: edge.certain(terms, now),
+            share_then: edge.share_then(),
+            overdue: edge.is_overdue(terms, now),
+        }
+    }
+
+    /// What the cell wants of the sync, if it can still admit `remaining`.
+    pub(super) fn wants(&self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Wants {
+        let unsent = self.pending();
+        let nothing = Wants {
+            pressure: None,
+            lease: 0,
+            next: 0,
+        };
+        let terms = self.terms(fleet);
+        let Some(edge) = &self.edge else {
+            let pressure = terms.calm(remaining, unsent, self.is_heard(now));
+            return Wants {
+                pressure: (unsent != 0 && pressure != Pressure::Silent).then_some(pressure),
+                ..nothing
+            };
+        };
+        let standing = self.standing(edge, remaining, &terms, now);
+        let mut wants = nothing;
+        let leases = !edge.is_at_rest(&terms, now) && !fleet.is_leaving();
+        let unsettled = terms.is_bounded() && !self.is_settled(edge);
+        let asks = leases && standing.leases(&terms) && !standing.is_over(&terms) && !unsettled;
+        if asks && standing.is_low(&terms) && edge.may_ask(&terms, now) {
+            wants.lease = standing.need(&terms).saturating_sub(edge.hold);
+        }
+        if let Body::Window { state, .. } = &self.body
+            && terms.supply == Supply::AtTheTurn
+            && leases
+            && !edge.has_asked_for(state.id().next())
+        {
+            wants.next = standing.need_of_the_next_window(&terms);
+        }
+        let unanswered = !standing.heard && !edge.is_under_way(&terms, now);
+        wants.pressure = if wants.lease > 0 || wants.next > 0 || (unsettled && leases) {
+            Some(Pressure::Urgent)
+        } else if unsent != 0 {
+            Some(standing.pressure(&terms)).filter(|pressure| *pressure != Pressure::Silent)
+        } else if remaining == 0 && unanswered {
+            Some(Pressure::Urgent)
+        } else {
+            None
+        };
+        wants
+    }
+
+    /// Whether all is known that counts against the present window besides what was used in
+    /// it: of a sliding window, the final total of the one before.
+    pub(super) fn is_settled(&self, edge: &Edge) -> bool {
+        match &self.body {
+            Body::Window { state, .. } => {
+                self.limit.quota.algorithm() == Algorithm::FixedWindow
+                    || edge.is_settled(state.id())
+            }
+            Body::Bucket { .. } | Body::Log(_) => true,
+        }
+    }
+
+    /// Whether a lease may be spent at `now`: by the clocks of all, it must be in the window
+    /// that it was lent in. Clocks agree to within an exchange.
+    pub(super) fn is_safe(&self, terms: &Terms, now: Timestamp) -> bool {
+        match &self.body {
+            Body::Window { state, .. } if terms.is_bounded() => {
+                let window = state.id();
+                now >= window.start(terms.period).after(terms.trip)
+                    && now.after(terms.trip) < window.end(terms.period)
+            }
+            _ => true,
+        }
+    }
+
+    /// What the limit can still admit, where `quota` can admit `left`: how little is left
+    /// of a share says nothing of how near the cell is to its limit.
+    pub(super) fn remaining(&mut self, quota: &Quota, left: u64, now: Timestamp) -> u64 {
+        let own = self.limit.quota;
+        if *quota == own {
+            left
+        } else {
+            self.body.remaining(&own, now)
+        }
+    }
+
+    /// Whether the sync must be told of the cell, which can still admit `remaining`.
+    pub(super) fn signal(&mut self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Signal {
+        let told = self.marks.told();
+        if told == Told::Queued(Pressure::Urgent) {
+            return Signal::Quiet;
+        }
+        let Some(pressure) = self.wants(remaining, now, fleet).pressure else {
+            return Signal::Quiet;
+        };
+        let news = Told::Queued(pressure);
+        if news <= told {
+            return Signal::Quiet;
+        }
+        self.marks.set_told(news);
+        Signal::Dirty
+    }
+
+    /// Whether the cell is no longer far from its limit, or on a quick way to it, so that
+    /// its demand must be known.
+    pub(super) fn is_near_the_edge(&self, remaining: u64, now: Timestamp, fleet: &Fleet) -> bool {
+        let terms = self.terms(fleet);
+        let unsent = self.pending();
+        !terms.is_calm(remaining)
+            || (unsent >= MANY
+                && terms.calm(remaining, unsent, self.is_heard(now)) == Pressure::Urgent)
+    }
+
+    #[cold]
+    pub(super) fn make_edge(&mut self, now: Timestamp, fleet: &Fleet) {
+        let terms = self.terms(fleet);
+        let demand = match &self.body {
+            Body::Window { state, ledger } => {
+                let begins = state.id().start(terms.period);
+                Demand::of(ledger.current.own(), begins, now, terms.memory())
+            }
+            Body::Bucket { ledger, .. } => {
+                let cost = ledger.account.own();
+                let drains = BucketState::cost_as_time(&self.limit.quota, Cost::new(cost));
+                // What of it has drained tells when it began, unless it was empty meanwhile.
+                let elapsed = drains.minus(ledger.own_debt);
+                Demand::of(cost, now.before(elapsed), now, terms.memory())
+            }
+            Body::Log(log) => {
+                let (cost, since) = log.state.span();
+                Demand::of(cost, since.unwrap_or(now), now, terms.memory())
+            }
+        };
+        let slot = match &self.body {
+            Body::Window { state, .. } => state.id(),
+            Body::Bucket { .. } | Body::Log(_) => Space::of(&self.limit.quota).window(now),
+        };
+        self.edge = Some(Box::new(Edge::new(demand, slot)));
+    }
+}
