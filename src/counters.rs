@@ -27,9 +27,7 @@ use dashmap::DashMap;
 use dashmap::mapref::one::RefMut;
 
 use crate::algorithms::{Outcome, State, Verdict};
-use crate::units::{
-    Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
-};
+use crate::units::{Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp};
 use cell::{Cell, Fate, Signal};
 use tombstones::Tombstones;
 

@@ -215,9 +215,13 @@ impl Plan {
         };
         say("nodes", &common.nodes);
         say("rate", &common.rate);
-        say("shape", &shape_text(common.shape));
-        say("keys", &common.keys);
-        say("zipf", &common.zipf);
+        if common.shape != Shape::Even {
+            say("shape", &shape_text(common.shape));
+        }
+        if common.keys > 1 {
+            say("keys", &common.keys);
+            say("zipf", &common.zipf);
+        }
         say("limit", &common.limit);
         say("window", &common.window);
         say("algorithm", &common.algorithm.name());
@@ -227,8 +231,12 @@ impl Plan {
         let modes = self.modes.iter().map(|mode| mode_name(*mode).to_owned());
         say("consistency", &modes.collect::<Vec<_>>().join(","));
         say("rtt", &common.network.round_trip);
-        say("jitter", &common.network.jitter);
-        say("loss", &percent_text(common.network.loss));
+        if !common.network.jitter.is_zero() {
+            say("jitter", &common.network.jitter);
+        }
+        if common.network.loss > 0.0 {
+            say("loss", &percent_text(common.network.loss));
+        }
         let intervals = self.intervals.iter().map(Nanos::to_string);
         say("sync-interval", &intervals.collect::<Vec<_>>().join(","));
         if let Some(min) = self.min_interval {

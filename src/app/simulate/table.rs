@@ -182,8 +182,23 @@ fn advice(plan: &Plan, rows: &[Row]) -> String {
         text.push_str(&said);
         text.push('\n');
     }
+    for row in rows
+        .iter()
+        .filter(|row| row.figures.store_busy > OVERLOADED)
+    {
+        let (mode, every) = (mode_name(row.mode), row.every);
+        let _infallible = writeln!(
+            text,
+            "{mode} every {every}: the store is busy {} of the time and falls behind, which \
+             makes these\n  figures worse; one Redis is too little for this fleet.",
+            percent(row.figures.store_busy)
+        );
+    }
     text
 }
+
+/// A store that is busy for this part of the time keeps its callers waiting.
+const OVERLOADED: f64 = 0.9;
 
 /// What a plain limiter would cost that is as exact on average.
 fn plain_for(plain: &Plain, over: f64) -> String {
