@@ -183,8 +183,8 @@ fn what_makes_no_sense_is_told_and_the_code_is_two() {
     }
     for (line, told) in [
         (
-            "--consistency strict",
-            "strict puts each check to the store",
+            "--consistency exact",
+            "write one of approximate, strict, local",
         ),
         (
             "--rate fast",

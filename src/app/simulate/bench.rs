@@ -8,7 +8,7 @@ use super::fault::SimulateFault;
 use super::law::Plain;
 use super::plan::Plan;
 use super::progress::Display;
-use crate::simulation::{Figures, Progress, Scenario, SimulationError};
+use crate::simulation::{Figures, Measured, Progress, Scenario, SimulationError};
 use crate::units::{Consistency, Nanos};
 
 /// What one interval of one mode came to.
@@ -25,11 +25,12 @@ pub(super) struct Row {
 
 enum Word {
     Progress(usize, Progress),
-    End(usize, Box<Result<Figures, SimulationError>>),
+    End(usize, Box<Result<Measured, SimulationError>>),
 }
 
-/// Simulates everything. The rows are in the order of the plan, and the same for any
-/// number of threads: each scenario has chance of its own.
+/// Simulates everything, a large fleet slice by slice. The rows are in the order of the
+/// plan, and the same for any number of threads: each slice has chance of its own, and
+/// what is measured is joined in their order.
 ///
 /// # Errors
 /// [`SimulateFault`] if the simulation does not want one of them.
@@ -39,15 +40,16 @@ pub(super) fn run(
     tells: bool,
 ) -> Result<Vec<Row>, SimulateFault> {
     let scenarios = plan.scenarios();
-    let threads = threads.get().min(scenarios.len());
-    let mut figures: Vec<Option<Figures>> = vec![None; scenarios.len()];
-    let mut display = tells.then(|| Display::of(scenarios.len()));
+    let slices: Vec<Scenario> = scenarios.iter().flat_map(Scenario::slices).collect();
+    let threads = threads.get().min(slices.len());
+    let mut measured: Vec<Option<Measured>> = vec![None; slices.len()];
+    let mut display = tells.then(|| Display::of(slices.len()));
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (said, words) = mpsc::channel();
         for _ in 0..threads {
             let said = said.clone();
-            scope.spawn(|| work(&scenarios, &next, said));
+            scope.spawn(|| work(&slices, &next, said));
         }
         drop(said);
         for word in words {
@@ -60,9 +62,9 @@ pub(super) fn run(
                 Word::End(number, ended) => {
                     let ended = (*ended).inspect_err(|_| {
                         // What has not begun need not begin any more.
-                        next.store(scenarios.len(), Ordering::Relaxed);
+                        next.store(slices.len(), Ordering::Relaxed);
                     });
-                    figures[number] = Some(ended?);
+                    measured[number] = Some(ended?);
                 }
             }
         }
@@ -70,21 +72,19 @@ pub(super) fn run(
     })?;
     drop(display);
     let plain = Plain::of(&plan.common);
-    let row = |(scenario, figures): (&Scenario, Figures)| {
+    let mut measured = measured.into_iter().flatten();
+    let row = |scenario: &Scenario| {
+        let slices = measured.by_ref().take(scenario.slices().len());
         let every = scenario.pace.interval;
-        Row {
+        Some(Row {
             mode: scenario.consistency,
             every,
-            figures,
+            figures: slices.reduce(Measured::join)?.figures(),
             plain_over: plain.over(every),
             plain_commands: plain.commands(every),
-        }
+        })
     };
-    Ok(scenarios
-        .iter()
-        .zip(figures.into_iter().flatten())
-        .map(row)
-        .collect())
+    Ok(scenarios.iter().filter_map(row).collect())
 }
 
 /// Simulates what nobody else has begun, until nothing is left.
@@ -94,7 +94,7 @@ fn work(scenarios: &[Scenario], next: &AtomicUsize, said: mpsc::Sender<Word>) {
         let Some(scenario) = scenarios.get(number) else {
             return;
         };
-        let ended = scenario.run(|progress| {
+        let ended = scenario.measure(|progress| {
             // Who does not listen any more has met with a fault.
             let _closed = said.send(Word::Progress(number, progress));
         });

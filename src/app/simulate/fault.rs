@@ -32,12 +32,6 @@ pub(super) enum SimulateFault {
     /// The tier has several limits, or none of that name.
     #[error("--limit-name: one limit at a time is simulated; write --limit-name with {}", .0.join(" or "))]
     LimitName(Vec<String>),
-    /// The rule is strict.
-    #[error(
-        "--rules: the limit {0} is strict: each check is put to the store, never over the limit, \
-         and there is no interval to choose; write --consistency approximate to see that instead"
-    )]
-    Strict(String),
     /// The limit admits nothing.
     #[error("--rules: the limit {0} admits nothing; write --limit with what it is to admit")]
     Ban(String),

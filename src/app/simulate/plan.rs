@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::args::SimulateArgs;
 use super::fault::SimulateFault;
-use super::mode::{is_simulated, mode_name};
+use super::mode::mode_name;
 use super::values::{Rate, Spread, percent_text, shape_text};
 use crate::app::{config, surroundings};
 use crate::rules::{AppliedLimits, RuleSet};
@@ -47,7 +47,6 @@ struct Base {
     quota: Quota,
     consistency: Consistency,
     pace: Pace,
-    name: Option<String>,
 }
 
 impl Plan {
@@ -60,11 +59,10 @@ impl Plan {
                 quota: quota(args, None).map_err(|fault| vec![fault])?,
                 consistency: Consistency::Approximate,
                 pace: Pace::default(),
-                name: None,
             },
         };
         let mut faults = Vec::new();
-        let modes = modes(args, &base, &mut faults);
+        let modes = modes(args, base.consistency);
         let (quota, standard) = (base.quota, Pace::default());
         let stated =
             |flag: Option<Nanos>, ours: Nanos, usual| flag.or((ours != usual).then_some(ours));
@@ -290,7 +288,6 @@ fn base_of(path: &Path, args: &SimulateArgs) -> Result<Base, Vec<SimulateFault>>
         quota: quota(args, Some(&limit.quota)).map_err(|fault| vec![fault])?,
         consistency: limit.consistency,
         pace: limit.pace,
-        name: Some(name),
     })
 }
 
@@ -336,7 +333,8 @@ fn chosen(rules: &RuleSet, path: &Path, args: &SimulateArgs) -> Result<Arc<Limit
     }
 }
 
-fn modes(args: &SimulateArgs, base: &Base, faults: &mut Vec<SimulateFault>) -> Vec<Consistency> {
+/// Each mode once.
+fn modes(args: &SimulateArgs, own: Consistency) -> Vec<Consistency> {
     let mut modes = Vec::new();
     for &mode in &args.consistency {
         if !modes.contains(&mode) {
@@ -344,10 +342,7 @@ fn modes(args: &SimulateArgs, base: &Base, faults: &mut Vec<SimulateFault>) -> V
         }
     }
     if modes.is_empty() {
-        modes.push(base.consistency);
-    }
-    if modes.iter().any(|mode| !is_simulated(*mode)) {
-        faults.push(SimulateFault::Strict(base.name.clone().unwrap_or_default()));
+        modes.push(own);
     }
     modes
 }

@@ -39,12 +39,6 @@ pub(super) enum BadValue {
     /// None of the words.
     #[error("write one of {0}")]
     NotOneOf(String),
-    /// What needs no simulation.
-    #[error(
-        "strict puts each check to the store: it is never over the limit, costs one command a \
-         check and has no interval to choose; write approximate"
-    )]
-    Strict,
 }
 
 /// How much is asked.

@@ -154,22 +154,6 @@ fn what_cannot_be_chosen_from_rules_is_told_with_what_can() {
 }
 
 #[test]
-fn a_strict_rule_has_nothing_to_choose() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("rules.yaml");
-    let rules = "rules: [{name: a, consistency: strict, limits: {requests: 5, window: 1m}}]\n";
-    std::fs::write(&file, rules).unwrap();
-    let line = format!("--rules {}", file.display());
-    let fault = Plan::of(&args(&line)).unwrap_err()[0].to_string();
-    assert!(
-        fault.starts_with("--rules: the limit a default/1m is strict:"),
-        "{fault}"
-    );
-    let instead = plan(&format!("{line} --consistency approximate"));
-    assert_eq!(instead.modes, [Consistency::Approximate]);
-}
-
-#[test]
 fn combinations_that_make_no_sense_are_told() {
     assert_fault(
         "--nodes 1 --shape skewed",
