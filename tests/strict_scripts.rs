@@ -15,6 +15,7 @@ use tidegate::algorithms::{Outcome, State, Verdict, WindowState};
 use tidegate::clock::Clock;
 use tidegate::counters::{Slot, Space};
 use tidegate::engine::{Authority, Counted, Question, Ruling, Unanswered};
+use tidegate::sync::seal::Told;
 use tidegate::sync::{Strict, SyncConfig};
 use tidegate::units::{
     Algorithm, Cost, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions, Quota, Timestamp,
@@ -88,7 +89,7 @@ fn strict(url: &str, runtime: &Runtime, clock: Clock) -> Strict {
     };
     let _context = runtime.enter();
     // As long as it takes: a busy machine is no fault of the script.
-    Strict::new(&config, Nanos::from_secs(30), clock).unwrap()
+    Strict::new(&config, Nanos::from_secs(30), clock, Told::default()).unwrap()
 }
 
 fn ask(runtime: &Runtime, strict: &Strict, limits: &[Counted], cost: u64) -> Ruling {
