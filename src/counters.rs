@@ -27,15 +27,14 @@ use dashmap::mapref::one::RefMut;
 
 use crate::algorithms::{Outcome, State, Verdict};
 use crate::units::{
-    Cost, EncodedIdentity, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota,
-    Timestamp,
+    Cost, EncodedIdentity, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
 };
 use cell::{Cell, Fate, Signal};
 use tombstones::Tombstones;
 
 pub use exchange::Route;
-pub use message::{Announcement, Answer, Ask, Delta, Level, Told};
 pub use fleet::{Fleet, StoreHealth};
+pub use message::{Announcement, Answer, Ask, Delta, Level, Told};
 pub use slot::{HashId, Slot, Space};
 
 /// Who decides a check.
@@ -178,6 +177,16 @@ impl Counters {
                 at: now,
                 by: By::Cell,
             },
+        }
+    }
+
+    /// Takes note that the store has refused `cost` for the cell of `key`, and will until
+    /// some moment: it need not be asked again before.
+    pub fn refused(&self, key: Key, cost: Cost, until: Timestamp) {
+        if let Some(mut cell) = self.bank(key).get_mut(&key)
+            && let Some(edge) = &mut cell.edge
+        {
+            edge.refuse(cost, until);
         }
     }
 

@@ -150,12 +150,13 @@ impl Cell {
                 }
             } else {
                 // The next answer may bring a lease.
-                if terms.is_bounded() {
+                let refusal = edge.refusal(cost, now);
+                if terms.is_bounded() && refusal.is_none() {
                     by = By::Store;
                 }
                 outcome.remaining = left;
                 outcome.verdict = Verdict::Refused {
-                    retry_after: terms.interval(),
+                    retry_after: refusal.unwrap_or(terms.interval()),
                 };
             }
         } else if let Verdict::Refused { .. } = outcome.verdict

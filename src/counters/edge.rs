@@ -34,6 +34,8 @@ pub(super) struct Edge {
     asked_next: WindowId,
     /// The window whose predecessor's total the store has told after its end.
     settled: WindowId,
+    /// Until when the store has refused what cost, as it said itself.
+    refused: (Timestamp, Cost),
     /// When the sync looks at the cell again, to see whether the lease is still needed.
     look_again: Timestamp,
 }
@@ -58,6 +60,7 @@ impl Edge {
             ask_after: Timestamp::EPOCH,
             asked_next: WindowId::default(),
             settled: WindowId::default(),
+            refused: (Timestamp::EPOCH, Cost::ZERO),
             look_again: Timestamp::EPOCH,
         }
     }
@@ -129,6 +132,17 @@ impl Edge {
 
     pub(super) fn may_ask(&self, terms: &Terms, now: Timestamp) -> bool {
         now >= self.ask_after && !self.is_under_way(terms, now)
+    }
+
+    /// The store has refused `cost` until some moment.
+    pub(super) fn refuse(&mut self, cost: Cost, until: Timestamp) {
+        self.refused = (until, cost);
+    }
+
+    /// How long the store's refusal of a cost, no greater than this one, still holds.
+    pub(super) fn refusal(&self, cost: Cost, now: Timestamp) -> Option<Nanos> {
+        let (until, refused) = self.refused;
+        (cost >= refused && now < until).then(|| until.since(now))
     }
 
     /// The store has told the final total of the window before `window`.

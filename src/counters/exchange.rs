@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use super::body::{Body, time_as_cost};
 use super::cell::Cell;
-use super::wants::Wants;
 use super::marks::Told as Queued;
 use super::slot::{Slot, Space};
+use super::wants::Wants;
 use super::{Ask, Delta, Fleet};
 use crate::policy::{Pressure, Terms};
 use crate::units::{Algorithm, Cost, Nanos, Timestamp};

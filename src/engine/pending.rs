@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::judged::{Judged, Tally};
 use super::{Counted, Decision, Engine, Places, Question, Ruling, Unanswered};
 use crate::rules::{Applied, AppliedLimits};
-use crate::units::{Cost, Timestamp};
+use crate::units::{Consistency, Cost, Timestamp};
 
 /// A check that was begun.
 #[derive(Debug)]
@@ -83,7 +83,15 @@ impl Pending {
                 engine.take_without_store(&mut tally, *index, &one, cost, now);
                 continue;
             };
-            tally.note(*index, *key, Judged::ruled(ruling.outcomes[number]));
+            let judged = Judged::ruled(ruling.outcomes[number]);
+            if let Some(wait) = judged.outcome.retry_after()
+                && limit.consistency == Consistency::Bounded
+            {
+                // A limit that gives back bit by bit would be asked about for every bit.
+                let until = ruling.at.after(wait.max(limit.pace.min_interval));
+                engine.counters().refused(*key, cost, until);
+            }
+            tally.note(*index, *key, judged);
             if tally.refused {
                 engine.give_back(&mut tally, cost, now);
             }

@@ -32,6 +32,8 @@ pub struct Figures {
     pub deltas: u64,
     /// Announcements that nodes heard, each node's for itself.
     pub pushes: u64,
+    /// Checks that were put to the store.
+    pub asked: u64,
     /// Hellos that the nodes sent.
     pub hellos: u64,
     /// How much of the time the store was busy: 1 is all that it can do.
@@ -68,7 +70,8 @@ pub struct Over {
 impl Figures {
     /// Commands a second that the store carried out for the whole fleet.
     pub fn commands_per_second(&self) -> f64 {
-        self.per_second(self.batches.saturating_add(self.hellos))
+        let sent = self.batches.saturating_add(self.hellos);
+        self.per_second(sent.saturating_add(self.asked))
     }
 
     /// Bytes a second between the fleet and its store, both ways, about.

@@ -6,11 +6,13 @@ mod fleet;
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::algorithms::{Outcome, State, Verdict};
 use crate::counters::{Announcement, HashId, Slot, Space};
+use crate::engine::{Counted, Question, Ruling};
 use crate::sync::batch::{
     Batch, BatchReply, Boot, Granted, Hello, HelloReply, LaneName, Stored, Token,
 };
-use crate::units::{Key, MapHasher, Nanos, Timestamp};
+use crate::units::{Key, MapHasher, Nanos, Partitions, Timestamp};
 use cells::Turn;
 use fleet::Members;
 
@@ -82,6 +84,58 @@ impl SimStore {
                 .collect(),
             time,
         }
+    }
+
+    /// Decides a check of limits that count by windows, as `lua/strict.lua` does: all of
+    /// them admit it, or none is charged. `None` for other limits.
+    pub fn rule(
+        &mut self,
+        question: &Question,
+        partitions: Partitions,
+        time: Timestamp,
+    ) -> Option<Ruling> {
+        let at = cut(time);
+        let mut outcomes = Vec::with_capacity(question.limits.len());
+        let mut places = Vec::with_capacity(question.limits.len());
+        for Counted { limit, key } in &question.limits {
+            let space = Space::of(&limit.quota);
+            let slot = Slot {
+                space,
+                window: space.window(at),
+            };
+            let hash = |slot| HashId {
+                partition: key.partition(partitions),
+                slot,
+            };
+            let State::Window(mut state) = State::fresh(&limit.quota) else {
+                return None;
+            };
+            state.roll(&limit.quota, at);
+            self.forget(hash(slot), at);
+            for slot in [slot, slot.previous()] {
+                let known = self.hashes.get(&hash(slot));
+                state.set(slot.window, known.map_or(0, |hash| counted(hash, key)));
+            }
+            outcomes.push(state.take(&limit.quota, question.cost, at));
+            places.push((hash(slot), *key));
+        }
+        let admits = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Admitted { .. });
+        if outcomes.iter().all(admits) && !question.cost.is_peek() {
+            for (id, key) in places {
+                let hash = self.hashes.entry(id).or_insert_with(|| Hash {
+                    expires: millis(at) + id.slot.time_to_live().as_millis_ceil(),
+                    ..Hash::default()
+                });
+                let value = hash
+                    .cells
+                    .entry(key)
+                    .or_insert(Value::Count(Count::default()));
+                if let Value::Count(count) = value {
+                    count.add(question.cost);
+                }
+            }
+        }
+        Some(Ruling { at, outcomes })
     }
 
     fn windows(&mut self, batch: &Batch, turn: &mut Turn<'_>) {
@@ -190,4 +244,13 @@ fn millis(time: Timestamp) -> u64 {
 
 fn cut(time: Timestamp) -> Timestamp {
     Timestamp::EPOCH.after(Nanos::new(micros(time) * 1_000))
+}
+
+/// The count of `key`.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // It is in range.
+fn counted(hash: &Hash, key: &Key) -> u64 {
+    match hash.cells.get(key) {
+        Some(Value::Count(count)) => count.total as u64,
+        _ => 0,
+    }
 }

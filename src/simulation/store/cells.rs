@@ -5,7 +5,7 @@ use super::micros;
 use crate::counters::{Announcement, Ask, Delta, Level};
 use crate::counters::{Slot, Space};
 use crate::sync::batch::Batch;
-use crate::units::{Key, Timestamp};
+use crate::units::{Cost, Key, Timestamp};
 
 /// What a cell's field holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,6 +25,13 @@ pub struct Count {
     pub demand: f64,
     /// What was announced: half full is 1, full is 2.
     pub level: u8,
+}
+
+impl Count {
+    /// A cost was admitted by the store itself.
+    pub(super) fn add(&mut self, cost: Cost) {
+        self.total = (self.total + float(cost.get())).min(MAX_COUNT);
+    }
 }
 
 /// The debt of a bucket.

@@ -4,8 +4,8 @@ use super::super::figures::{Figures, Over};
 use super::super::scenario::RULE;
 use super::super::truth::{Refusal, part};
 use super::{Admission, World};
-use crate::engine::{Outcome, Request, Subject};
-use crate::units::{Cost, Nanos};
+use crate::engine::{Begun, Decision, Outcome, Request, Subject, Unanswered};
+use crate::units::{Cost, Nanos, Timestamp};
 
 /// How old the store's word was at the checks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +13,13 @@ pub(super) struct Stale {
     sum: f64,
     count: u64,
     max: Nanos,
+}
+
+/// What a decision says: the outcome, when it was decided, what is left, and how old the
+/// store's word was.
+fn told(decision: &Decision<'_>) -> (Outcome, Timestamp, u64, Option<Nanos>) {
+    let left = decision.limit.map_or(0, |limit| limit.remaining);
+    (decision.outcome, decision.now, left, decision.stale)
 }
 
 impl World {
@@ -29,13 +36,28 @@ impl World {
             tier: None,
         };
         let snapshot = present.engine.snapshot();
-        let decision = snapshot.decide(&Request { subject, cost }, present.clock.now());
-        let (outcome, counted_at) = (decision.outcome, decision.now);
-        let left = decision.limit.map_or(0, |limit| limit.remaining);
+        let now = present.clock.now();
+        let reaches = self.stopped == 0 && self.stalled == 0 && place.parted == 0;
+        let (outcome, counted_at, left, stale) =
+            match snapshot.begin(&Request { subject, cost }, now) {
+                Begun::Decided(decision) => told(&decision),
+                Begun::Pending(mut pending) => {
+                    self.tally.asked += 1;
+                    // The exchange takes no time here.
+                    let ruling = if reaches {
+                        self.store
+                            .rule(pending.question(), self.scenario.partitions, self.now)
+                    } else {
+                        None
+                    };
+                    let answer = ruling.ok_or(Unanswered);
+                    told(&pending.settle(&present.engine, answer, now))
+                }
+            };
         if cost.is_peek() {
             return Some((outcome, left));
         }
-        if let Some(stale) = decision.stale {
+        if let Some(stale) = stale {
             self.stale.sum += stale.as_secs_f64();
             self.stale.count += 1;
             self.stale.max = self.stale.max.max(stale);
