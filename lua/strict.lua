@@ -255,7 +255,7 @@ for i = 2, #asked do
   end
   local last = kind >= TOKENS and limit[3] - 1 or limit[3]
   if place < first or place > last then return { -1, time[1], time[2] } end
-  if counts_from(limit) < since then return { -3, time[1], time[2] } end
+  if since > 0 and counts_from(limit) < since then return { -3, time[1], time[2] } end
   places[i] = limit[2] + place - 1
 end
 

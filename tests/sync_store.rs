@@ -71,7 +71,13 @@ impl World {
             let counters = Arc::new(Counters::new(10_000, Fleet::with_store()));
             let clock = Clock::system();
             let sync = runtime.block_on(async {
-                Sync::spawn(&config(url), Arc::clone(&counters), clock.clone(), Told::default()).unwrap()
+                Sync::spawn(
+                    &config(url),
+                    Arc::clone(&counters),
+                    clock.clone(),
+                    Told::default(),
+                )
+                .unwrap()
             });
             let sync = Some(sync);
             Node {
@@ -400,9 +406,15 @@ fn a_node_that_disagrees_with_the_fleet_does_not_sync() {
         partitions: Partitions::new(32).unwrap(),
         ..config(&url)
     };
-    let sync = world
-        .runtime
-        .block_on(async { Sync::spawn(&config, Arc::clone(&other), Clock::system(), Told::default()).unwrap() });
+    let sync = world.runtime.block_on(async {
+        Sync::spawn(
+            &config,
+            Arc::clone(&other),
+            Clock::system(),
+            Told::default(),
+        )
+        .unwrap()
+    });
     world.traffic_until(|_| other.fleet().health() == StoreHealth::Lost);
     drop(sync);
     world.end(&redis);

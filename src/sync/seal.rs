@@ -37,6 +37,31 @@ impl Seal {
         })
     }
 
+    /// The seal of the run of a server that is called `run`.
+    pub(crate) fn new(run: &str, since: Timestamp, number: u64) -> Seal {
+        let since = since.as_nanos() / 1_000;
+        Seal {
+            text: format!("{run} {since} {number}").into(),
+            since: Timestamp::from_nanos(since * 1_000),
+            number,
+        }
+    }
+
+    /// What the run of the server is called.
+    pub(crate) fn run(&self) -> &str {
+        self.text.split(' ').next().unwrap_or_default()
+    }
+
+    /// Since when the store remembers; the epoch if nothing was ever forgotten.
+    pub(crate) fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    /// Grows with every seal.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// As it stands in the store.
     pub fn text(&self) -> &str {
         &self.text
