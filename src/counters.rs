@@ -14,6 +14,7 @@ mod learning;
 mod ledger;
 mod marks;
 mod message;
+mod overflow;
 mod slot;
 mod tombstones;
 mod wants;
@@ -26,9 +27,7 @@ use dashmap::DashMap;
 use dashmap::mapref::one::RefMut;
 
 use crate::algorithms::{Outcome, State, Verdict};
-use crate::units::{
-    Cost, EncodedIdentity, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
-};
+use crate::units::{Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp};
 use cell::{Cell, Fate, Signal};
 use tombstones::Tombstones;
 
@@ -70,9 +69,6 @@ const BANKS: usize = REMAINDERS.div_ceil(REMAINDERS_PER_BANK);
 const LOCKS_PER_BANK: usize = 2;
 /// Dirty cells that wait for the sync. If more wait, the sync looks at all cells.
 const DIRTY_CAPACITY: usize = 65_536;
-/// The shared cell for newcomers to a full table allows so many times the limit:
-/// it must stop a flood, and not the few honest callers among it.
-const OVERFLOW_FACTOR: u64 = 10;
 
 type Bank = DashMap<Key, Box<Cell>, MapHasher>;
 
@@ -391,45 +387,6 @@ impl Counters {
         if signal == Signal::Dirty && self.dirty.push(key).is_err() {
             self.missed.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Answers from the limit's shared cell, because the table is full. It counts on
-    /// this node alone.
-    #[cold]
-    fn take_overflow(
-        &self,
-        limit: &Arc<Limit>,
-        quota: &Quota,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Taken {
-        self.overflowed.fetch_add(1, Ordering::Relaxed);
-        let wanted = quota.generous(OVERFLOW_FACTOR);
-        let known = self
-            .overflow
-            .get(&limit.id)
-            .filter(|shared| shared.quota == wanted);
-        // The guard must be gone before the map is written to.
-        let known = known.map(|shared| Arc::clone(&shared));
-        let shared = known.unwrap_or_else(|| {
-            let mut shared = Limit::clone(limit);
-            shared.quota = wanted;
-            shared.consistency = crate::units::Consistency::Local;
-            let shared = Arc::new(shared);
-            self.overflow.insert(limit.id.clone(), Arc::clone(&shared));
-            shared
-        });
-        let key = shared
-            .hasher
-            .key(&EncodedIdentity::of("shared overflow", None));
-        // One cell for each limit, whether or not there is room for it.
-        let touch = self
-            .at_or_new(key, &shared)
-            .take(&shared, &wanted, cost, now, &self.fleet);
-        let mut taken = self.settle(key, touch);
-        // What is told is the limit that the caller knows.
-        taken.outcome.remaining = taken.outcome.remaining.min(quota.capacity());
-        taken
     }
 
     /// The cell of `key`, made if there is none.

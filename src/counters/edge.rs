@@ -97,7 +97,9 @@ impl Edge {
         let own = self.demand.certain(terms.memory(), now);
         let trusted = terms.period.plus(terms.period.divided_by(5));
         if self.fleet > 0.0 && now.since(self.fleet_at) <= trusted {
-            self.fleet.max(own)
+            // If demand has grown here, it may have grown on all nodes alike.
+            let share = self.share_then.max(1.0 / f64::from(terms.nodes.max(1)));
+            self.fleet.max(own / share)
         } else {
             own * f64::from(terms.nodes.max(1))
         }

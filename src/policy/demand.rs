@@ -72,8 +72,11 @@ impl Demand {
         }
         let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());
         let age = now.since(self.since).as_secs_f64().max(YOUNGEST);
-        let count = f64::from(self.slow) * memory * (-idle / memory).exp();
-        (count - 3.0 * count.sqrt()).max(0.0) / (memory * maturity(age, memory))
+        let least = |average: f32, memory: f64| {
+            let count = f64::from(average) * memory * (-idle / memory).exp();
+            (count - 3.0 * count.sqrt()).max(0.0) / (memory * maturity(age, memory))
+        };
+        least(self.slow, memory).max(least(self.fast, FAST))
     }
 
     /// What the estimate is too high by, per second, if it is read because something was

@@ -319,7 +319,7 @@ impl Standing {
         rushed
             && !self.is_shared_out(terms)
             && !self.is_far(terms)
-            && self.is_fast(self.fleet, terms)
+            && self.is_fast(self.fleet.max(self.certain), terms)
     }
 
     /// Whether nothing is left for anybody until the window ends.
