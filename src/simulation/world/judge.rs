@@ -38,6 +38,9 @@ impl World {
                     self.tally.asked += 1;
                     // The exchange takes no time here.
                     let ruling = if reaches {
+                        let (run, told) = (self.store_run(), present.told.number());
+                        let seal = self.store.seal(&run, told, self.now);
+                        present.told.note(&seal);
                         self.store
                             .rule(pending.question(), self.scenario.partitions, self.now)
                     } else {
