@@ -1,15 +1,17 @@
 -- One check of exact limits, by the store's own clock: all of them admit it, or none is charged.
 --
 -- KEYS          for each limit the hashes that its cell may lie in, one window or slice after the
---               other; or the log, a sorted set
+--               other; or the log, a sorted set; and last the fleet's seal
 -- ARGV[1..n]    for each limit the cell's field, a 16-byte fingerprint
--- ARGV[n+1]     msgpack {cost, limit 1 .. limit n}, each limit
+-- ARGV[n+1]     msgpack {cost, the seal as this node knows it, limit 1 .. limit n}, each limit
 --               {kind, its first key, number of keys, window or slice of the first key,
 --                time to live in ms, 1 if refusals are charged, capacity, then
---                for windows and logs: the window in us
+--                for windows and logs: the window in us, and how long before a window begins
+--                other nodes are lent of it
 --                for buckets: the slice's binary logarithm in ns, and in lowest terms the us in
 --                which so many tokens drain: us, tokens}
--- answer        {1 admitted, 0 refused or -1 not asked: the keys are of another time,
+-- answer        {1 admitted or 0 refused; or not asked: -1, the keys are of another time, -2,
+--                the seal is another, or -3, the store has forgotten what counts now, see seal.lua;
 --                seconds, microseconds, then for each limit
 --                0 admits, 1 refuses or 2 can never admit; remaining; and in us how long to wait
 --                for another try, until nothing is used, and before acting (leaky buckets)}
@@ -26,6 +28,8 @@ local MOST_HITS = 100000
 local SLIDING, LOG, TOKENS, LEAKY = 2, 3, 4, 5
 local ADMITS, REFUSES, NEVER = 0, 1, 2
 local asked = cmsgpack.unpack(ARGV[#ARGV])
+local seal = asked[2]
+table.remove(asked, 2)
 local cost, wanted = asked[1], math.max(asked[1], 1)
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -225,6 +229,18 @@ local function log(limit, at)
   return self
 end
 
+-- Since when the store must remember to decide by this limit.
+local function counts_from(limit)
+  local kind = limit[1]
+  if kind == LOG then return now - limit[8] end
+  if kind >= TOKENS then return now - limit[7] * limit[9] / limit[10] end
+  local start = now - math.fmod(now, limit[8])
+  return start - (kind == SLIDING and limit[8] or limit[9])
+end
+
+if call('GET', KEYS[#KEYS]) ~= seal then return { -2, time[1], time[2] } end
+local since = tonumber(seal:match(' (%d+) '))
+
 -- Where each limit's cell lies now, with the windows or slices that it reads beside it.
 local places = {}
 for i = 2, #asked do
@@ -239,6 +255,7 @@ for i = 2, #asked do
   end
   local last = kind >= TOKENS and limit[3] - 1 or limit[3]
   if place < first or place > last then return { -1, time[1], time[2] } end
+  if since > 0 and counts_from(limit) < since then return { -3, time[1], time[2] } end
   places[i] = limit[2] + place - 1
 end
 

@@ -2,11 +2,15 @@
 --
 -- KEYS[1]       the hash: field = 16-byte fingerprint -> count, or 'count demand level' near the
 --               limit; and one lane field a node boot -> token, with what the batch was granted
+-- KEYS[2]       the fleet's seal, if any ask is sealed
 -- ARGV[1]       the lane's field
 -- ARGV[2..n]    the cells' fields
 -- ARGV[n+1]     msgpack {previous token, new token, time to live in ms, open, end of the window
 --               in us, the slot's name, channel or nothing, deltas, rooms, asks}; for each ask {number of
---               the cell, wanted, portion in millionths, unit, change of demand}, all in one row
+--               the cell, wanted, portion in millionths, unit, change of demand}, all in one row;
+--               and if any ask is sealed, {.., the seal as this node knows it, or '' if the window
+--               is older, first moment in us at which they are granted anything, numbers of
+--               their cells}
 -- answer        {stored token or nil, seconds, microseconds, total of each cell, demand and
 --               grant of each ask}
 --
@@ -14,6 +18,8 @@
 -- there is none yet), so a batch may be sent any number of times, and is granted the same each
 -- time. Lane and counts share one hash: no loss can part them. Everything is read before
 -- anything is written, since an error does not roll back.
+--
+-- Sealed asks are granted nothing where the store has forgotten, see seal.lua, or may have.
 --
 -- A total is what was used and what is lent. A grant is a node's portion of what is free. Half
 -- full and full are announced to all nodes, once each.
@@ -52,7 +58,10 @@ end
 
 local now, open = time[1] * 1000000 + time[2], true
 if batch[5] > 0 then open = now < batch[5] end
-local asked = {}
+local asked, denied = {}, {}
+if batch[11] and (now < batch[12] or call('GET', KEYS[2]) ~= batch[11]) then
+  for _, cell in ipairs(batch[13]) do denied[cell] = true end
+end
 for ask = 1, #asks, 5 do asked[asks[ask]] = ask end
 local out, write = { batch[2], time[1], time[2] }, { ARGV[1], batch[2] }
 local demands, granted, lent = {}, {}, false
@@ -64,7 +73,7 @@ for i = 2, n do
   local grant = 0
   if ask then
     demand = math.max(0, demand + asks[ask + 4])
-    if asks[ask + 1] > 0 and open then
+    if asks[ask + 1] > 0 and open and not denied[i - 1] then
       local free, unit = math.max(0, room - count), asks[ask + 3]
       local part = math.max(unit, math.floor(free * asks[ask + 2] / 1000000 / unit) * unit)
       grant = math.min(asks[ask + 1], part, math.floor(free / unit) * unit)

@@ -21,6 +21,7 @@ mod listener;
 mod observe;
 mod offset;
 pub mod pacing;
+pub mod seal;
 mod strict;
 pub mod wire;
 

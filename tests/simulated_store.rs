@@ -13,10 +13,12 @@ use redis::{Connection, PubSub, Value};
 use tidegate::counters::{Announcement, Ask, Delta, HashId, Slot, Space};
 use tidegate::simulation::{Bucket, Count, Dice, SimStore, Terms, Value as Stored};
 use tidegate::sync::batch::{Batch, BatchReply, Boot, Hello, HelloReply, LaneName, Token};
+use tidegate::sync::seal::{self, Seal, Told};
 use tidegate::sync::wire::Wire;
 use tidegate::sync::{SyncConfig, announcement};
 use tidegate::units::{
-    Algorithm, Key, KeySecret, Nanos, Pace, Partition, Partitions, Quota, Timestamp, WindowId,
+    Algorithm, Consistency, Key, KeySecret, Nanos, Pace, Partition, Partitions, Quota, Timestamp,
+    WindowId,
 };
 
 /// Replayed by its seed: `TIDEGATE_SEED=17 cargo test --test simulated_store`.
@@ -49,6 +51,8 @@ struct Both {
     connection: Connection,
     announced: Vec<Announcement>,
     simulated: SimStore,
+    /// What the batches say that they know of it.
+    seal: Option<Seal>,
     wire: Wire,
     dice: Dice,
     /// When the real one last answered.
@@ -68,6 +72,7 @@ impl Both {
             redis,
             connection,
             simulated: SimStore::default(),
+            seal: None,
             wire: Wire::new(&config(16, KeySecret::public()), Boot::new(1)),
             dice: Dice::new(0),
             time: Timestamp::EPOCH,
@@ -81,11 +86,15 @@ impl Both {
     }
 
     fn batch(&mut self, batch: &Batch) -> BatchReply {
-        let value: Value = self.wire.batch(batch).query(&mut self.connection).unwrap();
+        let seal = self.seal.clone();
+        let command = self.wire.batch(batch, seal.as_ref());
+        let value: Value = command.query(&mut self.connection).unwrap();
         let real = self.wire.batch_reply(batch, value).unwrap();
         self.time = real.time;
         let mut announced = Vec::new();
-        let simulated = self.simulated.batch(batch, real.time, &mut announced);
+        let simulated = self
+            .simulated
+            .batch(batch, seal.as_ref(), real.time, &mut announced);
         assert_eq!(simulated, real, "{}: {batch:?}", self.place);
         self.announced.append(&mut announced);
         real
@@ -118,6 +127,32 @@ impl Both {
         let simulated = self.simulated.hello(node, terms, hello, real.time);
         assert_eq!(simulated, real, "{}: {hello:?} of {node}", self.place);
         real
+    }
+
+    fn now(&mut self) -> Timestamp {
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(&mut self.connection).unwrap();
+        Timestamp::from_nanos(seconds * 1_000_000_000 + micros * 1_000)
+    }
+
+    /// Asks for the seal as a node does that was told `told`, or by accident nothing.
+    fn ask_for_seal(&mut self, told: &Told) {
+        let value: Value = seal::ask("sim", told).query(&mut self.connection).unwrap();
+        let real = seal::read(&value).unwrap();
+        let (run, number) = (real.text().split(' ').next().unwrap(), told.number());
+        // The store's time is in the seal alone, and close to that of the last answer.
+        let at = Timestamp::from_nanos(
+            real.text()
+                .rsplit(' ')
+                .next()
+                .unwrap()
+                .parse::<u64>()
+                .unwrap()
+                * 1_000,
+        );
+        let simulated = self.simulated.seal(run, number, at);
+        assert_eq!(simulated, real, "{}: told {number}", self.place);
+        told.note(&real);
+        self.seal = Some(real);
     }
 
     fn compare_contents(&mut self) {
@@ -169,6 +204,7 @@ impl Both {
             want: self.one_of(&[0, 1, 7, 300, 1 << 40]) * unit,
             portion: self.one_of(&[0, 1, 250_000, 333_333, 950_000, 1_000_000]),
             unit,
+            promise: self.one_of(&[Consistency::Approximate, Consistency::Bounded]),
             demand: i64::try_from(self.dice.below(2_000_000)).unwrap() - 900_000,
         });
         Delta {
@@ -229,6 +265,7 @@ fn space(algorithm: Algorithm, period: Nanos) -> Space {
 
 /// Random batches: new ones, late ones, and some again.
 fn batches(both: &mut Both, seed: u64, keys: &[Key], spaces: &[Space]) {
+    let told = Told::default();
     let mut sent: Vec<Batch> = Vec::new();
     let mut tokens: BTreeMap<(HashId, u64), Token> = BTreeMap::new();
     for step in 0..300 {
@@ -236,18 +273,25 @@ fn batches(both: &mut Both, seed: u64, keys: &[Key], spaces: &[Space]) {
         if both.dice.below(60) == 0 {
             both.flush();
         }
+        match both.dice.below(20) {
+            0 => both.ask_for_seal(&told),
+            1 => both.ask_for_seal(&Told::default()),
+            2 => both.seal = None,
+            _ => {}
+        }
         // Now and then one comes again, or late.
         if !sent.is_empty() && both.dice.below(6) == 0 {
             let again = both.below(sent.len());
             both.batch(&sent[again].clone());
             continue;
         }
+        let space = both.one_of(spaces);
+        let present = space.window(both.now()).get();
+        let window = both.one_of(&[1_000, OPEN - 1, OPEN, present, present]);
+        let window = WindowId::new(window + both.dice.below(2));
         let id = HashId {
             partition: Partition::new(3),
-            slot: Slot {
-                space: both.one_of(spaces),
-                window: WindowId::new(both.one_of(&[1_000, OPEN - 1, OPEN]) + both.dice.below(2)),
-            },
+            slot: Slot { space, window },
         };
         let boot = both.dice.below(3);
         let lane = LaneName {
@@ -300,6 +344,7 @@ fn the_scripts_and_the_simulated_store_do_the_same() {
     let keys: Vec<Key> = (0u8..12).map(|n| hasher.key_of("key", &[n])).collect();
     let spaces = [
         space(Algorithm::FixedWindow, Nanos::from_secs(1)),
+        space(Algorithm::FixedWindow, Nanos::from_secs(3_600)),
         space(Algorithm::SlidingLog, Nanos::from_secs(60)),
         space(Algorithm::TokenBucket, Nanos::from_secs(1)),
         space(Algorithm::LeakyBucket, Nanos::from_secs(3_600)),

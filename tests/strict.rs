@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kit::http::{self, Reply};
 use kit::resp::{Client, Value};
-use kit::{Daemon, Redis, wait_until};
+use kit::{Daemon, Proxy, Redis, wait_until};
 
 const NODES: usize = 4;
 /// Clients of each node at once.
@@ -73,15 +73,9 @@ fn counts(redis: &Redis) -> Vec<u64> {
     let all: Vec<String> = values.collect();
     all.iter()
         .flat_map(|values| values.lines())
-        .filter_map(count)
+        // What else there is of a cell stands behind its count.
+        .filter_map(|value| value.split(' ').next()?.parse().ok())
         .collect()
-}
-
-/// The count in a cell's value, which the demand follows near the limit; no other value is
-/// of numbers alone.
-fn count(value: &str) -> Option<u64> {
-    let numbers: Result<Vec<u64>, _> = value.split(' ').map(str::parse).collect();
-    numbers.ok()?.first().copied()
 }
 
 #[test]
@@ -346,4 +340,112 @@ fn without_a_store_a_strict_limit_counts_on_its_node_alone() {
     let daemon = Daemon::start(&rule(limit), &[]);
     let statuses: Vec<u16> = (0..7).map(|_| check(&daemon).status).collect();
     assert_eq!(statuses, [200, 200, 200, 200, 200, 429, 429]);
+}
+
+const LOST: u64 = 20;
+
+/// Two daemons at `url` use up limits of a day and of two seconds; then `lose` makes the
+/// store forget. Nothing of the windows that had begun may be admitted any more, and the
+/// next ones admit again.
+fn nothing_is_over_when_the_store(url: &str, lose: impl FnOnce()) {
+    let algorithms = [
+        "fixed_window",
+        "sliding_window",
+        "sliding_log",
+        "token_bucket",
+        "leaky_bucket",
+    ];
+    let mut rules = "rules:\n".to_owned();
+    let mut rule = |name: &str, window: &str, algorithm: &str| {
+        rules += &format!(
+            "  - {{ name: {name}, consistency: strict, on_store_loss: closed, limits: \
+             {{ requests: {LOST}, window: {window}, algorithm: {algorithm} }} }}\n"
+        );
+    };
+    for algorithm in algorithms {
+        rule(algorithm, "1d", algorithm);
+    }
+    rule("soon", "2s", "fixed_window");
+    let start = || Daemon::start(&rules, &["--store", url, "--strict-timeout", "10s"]);
+    let daemons = [start(), start()];
+    for daemon in &daemons {
+        wait_until("the store to answer", || {
+            daemon.metric("tidegate_store_up", &[]) == 1.0
+        });
+    }
+    let ask = |daemon: &Daemon, rule: &str| {
+        let body = format!(r#"{{"rule":"{rule}","key":"k"}}"#);
+        http::request(daemon.http(), "POST", "/v1/check", &body).status
+    };
+    let all = || daemons.iter().cycle();
+    for algorithm in algorithms {
+        let asked = all().take(2 * LOST as usize);
+        let admitted = asked.filter(|daemon| ask(daemon, algorithm) == 200).count();
+        assert_eq!(admitted, LOST as usize, "{algorithm}");
+    }
+    lose();
+    let forgotten = |daemon: &Daemon| {
+        daemon.metric("tidegate_strict_checks_total", &[("outcome", "forgotten")])
+    };
+    // Until both have asked the store that has forgotten, and some time after.
+    for daemon in &daemons {
+        wait_until("the store to be asked", || {
+            for algorithm in algorithms {
+                assert_eq!(ask(daemon, algorithm), 503, "{algorithm}");
+            }
+            forgotten(daemon) >= 50.0
+        });
+        assert_eq!(ask(daemon, "fixed_window"), 503);
+        assert!(daemon.log().contains("the store has lost its memory"));
+    }
+    // The windows of two seconds that begin from now on admit what they should.
+    wait_until("a window that began after", || {
+        ask(&daemons[0], "soon") == 200
+    });
+    let mut asked = all().take(2 * LOST as usize);
+    let rest = asked.by_ref().filter(|daemon| ask(daemon, "soon") == 200);
+    assert!(rest.count() as u64 >= LOST - 1);
+}
+
+#[test]
+fn nothing_is_over_when_the_store_is_killed_and_starts_empty() {
+    let mut redis = Redis::start();
+    let url = redis.url();
+    nothing_is_over_when_the_store(&url, || redis.restart());
+}
+
+#[test]
+fn nothing_is_over_when_the_store_starts_with_what_it_kept() {
+    let mut redis = Redis::start_with(&[("appendonly", "yes")]);
+    let url = redis.url();
+    nothing_is_over_when_the_store(&url, || redis.restart());
+}
+
+#[test]
+fn nothing_is_over_when_the_store_is_flushed() {
+    let redis = Redis::start();
+    nothing_is_over_when_the_store(&redis.url(), || {
+        redis.cli(&["FLUSHALL"]);
+    });
+}
+
+#[test]
+fn nothing_is_over_when_a_replica_takes_over() {
+    let (redis, replica) = (Redis::start(), Redis::start());
+    let proxy = Proxy::start(redis.addr());
+    replica.follow(&redis);
+    nothing_is_over_when_the_store(&proxy.url(), || {
+        // It has heard of the seal, and not of what was counted last.
+        wait_until("the replica to know the seal", || {
+            replica.cli(&["KEYS", "*:seal"]).contains("seal")
+        });
+        replica.promote();
+        replica.cli(&[
+            "EVAL",
+            "for _, key in ipairs(redis.call('KEYS', '*{p*')) do redis.call('DEL', key) end",
+            "0",
+        ]);
+        proxy.lead_to(replica.addr());
+        proxy.cut();
+    });
 }

@@ -15,10 +15,11 @@ use tidegate::algorithms::{Outcome, State, Verdict, WindowState};
 use tidegate::clock::Clock;
 use tidegate::counters::{Slot, Space};
 use tidegate::engine::{Authority, Counted, Question, Ruling, Unanswered};
+use tidegate::sync::seal::{self, Told};
 use tidegate::sync::{Strict, SyncConfig};
 use tidegate::units::{
-    Algorithm, Cost, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions, Quota, Timestamp,
-    WindowId,
+    Algorithm, Consistency, Cost, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions, Quota,
+    Timestamp, WindowId,
 };
 use tokio::runtime::Runtime;
 
@@ -88,7 +89,7 @@ fn strict(url: &str, runtime: &Runtime, clock: Clock) -> Strict {
     };
     let _context = runtime.enter();
     // As long as it takes: a busy machine is no fault of the script.
-    Strict::new(&config, Nanos::from_secs(30), clock).unwrap()
+    Strict::new(&config, Nanos::from_secs(30), clock, Told::default()).unwrap()
 }
 
 fn ask(runtime: &Runtime, strict: &Strict, limits: &[Counted], cost: u64) -> Ruling {
@@ -296,7 +297,7 @@ fn a_peek_and_a_refusal_write_nothing() {
             .all(|it| it.verdict == Verdict::Impossible)
     );
     let keys: i64 = redis::cmd("DBSIZE").query(&mut bench.connection).unwrap();
-    assert_eq!(keys, 0);
+    assert_eq!(keys, 1, "the seal alone");
     // A cost that no number of the script holds is as impossible as any.
     let ruling = bench.ask(&limits, u64::MAX);
     assert!(
@@ -500,7 +501,7 @@ fn a_log_keeps_no_hit_longer_than_it_counts_and_lies_beside_the_other_keys() {
         bench.one(&limit, 1);
     }
     let keys: Vec<String> = redis::cmd("KEYS")
-        .arg("*")
+        .arg("*:log:*")
         .query(&mut bench.connection)
         .unwrap();
     let [key] = &keys[..] else {
@@ -653,4 +654,71 @@ fn a_check_that_nobody_waits_for_is_charged_once_at_most_and_holds_nobody_up() {
     }
     let left = bench.ask(&limit, 1).outcomes[0].remaining;
     assert!(left == 97 || left == 98, "{left}");
+}
+
+/// What the store does when it is asked `limit` after a loss: nothing, if what counts now
+/// began before.
+fn is_forgotten(bench: &Bench, limit: &Counted) -> bool {
+    let question = question(std::slice::from_ref(limit), 1);
+    bench.runtime.block_on(bench.strict.ask(&question)) == Err(Unanswered)
+}
+
+#[test]
+fn what_counts_now_and_began_before_the_store_was_emptied_is_not_decided() {
+    let bench = Bench::new();
+    let day = |algorithm| quota(algorithm, 5, 86_400_000, None);
+    let long: Vec<Counted> = Algorithm::ALL.map(|of| counted(day(of), "a")).into();
+    for limit in &long {
+        assert!(admits(bench.one(limit, 1).1));
+    }
+    bench.redis.cli(&["FLUSHALL"]);
+    for limit in &long {
+        assert!(is_forgotten(&bench, limit), "{limit:?}");
+    }
+    assert_eq!(bench.redis.cli(&["DBSIZE"]), "1", "nothing is charged");
+    // What began after is decided again, and exactly.
+    for algorithm in Algorithm::ALL {
+        let limit = counted(quota(algorithm, 5, 400, None), "b");
+        while is_forgotten(&bench, &limit) {}
+        bench.one(&limit, 0);
+    }
+    // One limit that cannot be decided leaves all of them undecided.
+    let short = counted(quota(Algorithm::FixedWindow, 5, 400, None), "c");
+    let both = question(&[short.clone(), long[0].clone()], 5);
+    let asked = bench.runtime.block_on(bench.strict.ask(&both));
+    assert_eq!(asked, Err(Unanswered));
+    assert!(admits(bench.one(&short, 5).1));
+}
+
+#[test]
+fn a_bounded_limit_may_have_been_lent_before_its_window_began() {
+    let mut bench = Bench::new();
+    let length = Nanos::from_millis(86_400_000);
+    let quota = quota(Algorithm::FixedWindow, 5, 86_400_000, None);
+    let strict = counted_with(quota, "a", |it| it.consistency = Consistency::Strict);
+    let bounded = counted_with(quota, "a", |it| it.consistency = Consistency::Bounded);
+    assert!(admits(bench.one(&bounded, 1).1));
+    let told = Told::default();
+    let seal: redis::Value = seal::ask(FLEET, &told)
+        .query(&mut bench.connection)
+        .unwrap();
+    let seal = seal::read(&seal).unwrap();
+    let run = seal.text().split(' ').next().unwrap().to_owned();
+    let start = bench.now().window(length).start(length).as_nanos() / 1_000;
+    let since = |micros: u64| {
+        let number = u64::MAX >> 12;
+        let seal = format!("{run} {micros} {number}");
+        bench
+            .redis
+            .cli(&["SET", &format!("{FLEET}:{{fleet}}:seal"), &seal]);
+        (
+            is_forgotten(&bench, &strict),
+            is_forgotten(&bench, &bounded),
+        )
+    };
+    let half = 43_200_000_000;
+    assert_eq!(since(start + 1), (true, true));
+    assert_eq!(since(start), (false, true));
+    assert_eq!(since(start - half + 1), (false, true));
+    assert_eq!(since(start - half), (false, false));
 }

@@ -96,6 +96,9 @@ struct Call<'a> {
     end: u64,
     /// For buckets: the length of a slice in microseconds.
     slice: Option<u64>,
+    /// The seal as the node knows it, the first moment at which anything is lent, in
+    /// microseconds, and the numbers of the cells that this is for.
+    sealed: Option<(&'a str, u64, &'a [u64])>,
 }
 
 impl Call<'_> {
@@ -141,7 +144,8 @@ impl Call<'_> {
         let signed = |into: &mut Vec<u8>, number: i64| {
             rmp::encode::write_sint(into, number).unwrap();
         };
-        array(&mut packed, 10 + usize::from(self.slice.is_some()));
+        let sealed = if self.sealed.is_some() { 3 } else { 0 };
+        array(&mut packed, 10 + usize::from(self.slice.is_some()) + sealed);
         text(&mut packed, self.previous.unwrap_or(""));
         text(&mut packed, self.new);
         number(&mut packed, 60_000);
@@ -171,6 +175,14 @@ impl Call<'_> {
         if let Some(slice) = self.slice {
             number(&mut packed, slice);
         }
+        if let Some((seal, from, cells)) = self.sealed {
+            text(&mut packed, seal);
+            number(&mut packed, from);
+            array(&mut packed, cells.len());
+            for cell in cells {
+                number(&mut packed, *cell);
+            }
+        }
         packed
     }
 }
@@ -184,6 +196,7 @@ fn window<'a>(previous: Option<&'a str>, new: &'a str, items: &'a [Item<'a>]) ->
         items,
         end: 0,
         slice: None,
+        sealed: None,
     }
 }
 
@@ -197,6 +210,7 @@ fn bucket<'a>(previous: Option<&'a str>, new: &'a str, items: &'a [Item<'a>]) ->
         items,
         end: 0,
         slice: Some(64_000_000),
+        sealed: None,
     }
 }
 
@@ -922,4 +936,74 @@ fn the_first_node_says_what_the_fleet_agrees_on() {
             .unwrap()
             > 0
     );
+}
+
+const SEAL: &str = "r 0 1";
+
+/// A store with this seal.
+fn with_seal(seal: &str) -> (Redis, Connection) {
+    let redis = Redis::start();
+    redis.cli(&["SET", "seal", seal]);
+    let connection = redis.connect();
+    (redis, connection)
+}
+
+#[test]
+fn sealed_cells_are_lent_nothing_by_a_store_with_another_seal_and_the_others_are() {
+    let both = [
+        item(A, 5).room(100).ask(10, 1_000_000),
+        item(B, 7).room(100).ask(10, 1_000_000),
+    ];
+    for (known, granted) in [(SEAL, 10), ("", 0), ("r 0 2", 0)] {
+        let (_redis, mut c) = with_seal(SEAL);
+        let batch = Call {
+            keys: &["h", "seal"],
+            sealed: Some((known, 0, &[2])),
+            ..window(None, "0.1", &both)
+        };
+        let answer = lent("0.1", &[15, 7 + granted], &[(0, 10), (0, granted)]);
+        assert_eq!(batch.run(&mut c).unwrap(), answer, "{known}");
+        // Sent again it is answered the same, whatever has become of the seal.
+        set_text(&mut c, "seal", "r 5 9");
+        assert_eq!(batch.run(&mut c).unwrap(), answer, "{known}");
+    }
+}
+
+#[test]
+fn a_store_without_a_seal_lends_nothing_of_sealed_cells_and_counts_on() {
+    let redis = Redis::start();
+    let mut c = redis.connect();
+    let one = [item(A, 5).room(100).ask(10, 1_000_000)];
+    let batch = Call {
+        keys: &["h", "seal"],
+        sealed: Some((SEAL, 0, &[1])),
+        ..window(None, "0.1", &one)
+    };
+    assert_eq!(batch.run(&mut c).unwrap(), lent("0.1", &[5], &[(0, 0)]));
+    assert_eq!(
+        redis.cli(&["DBSIZE"]),
+        "1",
+        "the seal is made by its own script alone"
+    );
+}
+
+#[test]
+fn nothing_is_lent_of_a_sealed_window_before_its_time() {
+    let (_redis, mut c) = with_seal(SEAL);
+    let one = [item(A, 0).room(100).ask(10, 1_000_000)];
+    let at = |from: u64, new, previous| Call {
+        keys: &["h", "seal"],
+        sealed: Some((SEAL, from, &[1])),
+        ..window(previous, new, &one)
+    };
+    let now = time(&mut c);
+    let early = at(now + 60_000_000, "0.1", None);
+    assert_eq!(early.run(&mut c).unwrap(), lent("0.1", &[0], &[(0, 0)]));
+    let in_time = at(now, "0.2", Some("0.1"));
+    assert_eq!(in_time.run(&mut c).unwrap(), lent("0.2", &[10], &[(0, 10)]));
+}
+
+/// Writes a key by hand.
+fn set_text(c: &mut Connection, key: &str, text: &str) {
+    redis::cmd("SET").arg(key).arg(text).exec(c).unwrap();
 }

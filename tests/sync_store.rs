@@ -20,6 +20,7 @@ use kit::{Proxy, Redis, wait_until};
 use tidegate::algorithms::Verdict;
 use tidegate::clock::Clock;
 use tidegate::counters::{Counters, Fleet, StoreHealth};
+use tidegate::sync::seal::Told;
 use tidegate::sync::{Finished, Sync, SyncConfig};
 use tidegate::units::{
     Algorithm, Cost, EncodedIdentity, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions,
@@ -70,7 +71,13 @@ impl World {
             let counters = Arc::new(Counters::new(10_000, Fleet::with_store()));
             let clock = Clock::system();
             let sync = runtime.block_on(async {
-                Sync::spawn(&config(url), Arc::clone(&counters), clock.clone()).unwrap()
+                Sync::spawn(
+                    &config(url),
+                    Arc::clone(&counters),
+                    clock.clone(),
+                    Told::default(),
+                )
+                .unwrap()
             });
             let sync = Some(sync);
             Node {
@@ -399,9 +406,15 @@ fn a_node_that_disagrees_with_the_fleet_does_not_sync() {
         partitions: Partitions::new(32).unwrap(),
         ..config(&url)
     };
-    let sync = world
-        .runtime
-        .block_on(async { Sync::spawn(&config, Arc::clone(&other), Clock::system()).unwrap() });
+    let sync = world.runtime.block_on(async {
+        Sync::spawn(
+            &config,
+            Arc::clone(&other),
+            Clock::system(),
+            Told::default(),
+        )
+        .unwrap()
+    });
     world.traffic_until(|_| other.fleet().health() == StoreHealth::Lost);
     drop(sync);
     world.end(&redis);

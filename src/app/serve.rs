@@ -21,6 +21,7 @@ use crate::engine::{Authority, Engine};
 use crate::server::{
     Address, Bound, Door, Observer, Readiness, Reason, Server, ServerConfig, ServerError, Services,
 };
+use crate::sync::seal::Told;
 use crate::sync::{Finished, Strict, Sync, SyncConfig, SyncError};
 use crate::units::Nanos;
 
@@ -163,8 +164,14 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             secret,
             pace: settings.pace,
         };
-        sync = Some(Sync::spawn(&config, Arc::clone(&counters), clock.clone())?);
-        let strict = Strict::new(&config, settings.strict_timeout, clock.clone())?;
+        let told = Told::default();
+        sync = Some(Sync::spawn(
+            &config,
+            Arc::clone(&counters),
+            clock.clone(),
+            told.clone(),
+        )?);
+        let strict = Strict::new(&config, settings.strict_timeout, clock.clone(), told)?;
         if is_strict {
             strict.connect();
         }

@@ -284,7 +284,10 @@ impl Cell {
                     }
                     ledger.current.lend(lent);
                     // Calm for a whole window: it is no longer near its limit.
-                    let calm = !follows || state.previous() < limit.quota.capacity() / 4;
+                    // What is small because the store kept silent says nothing.
+                    let told = self.marks.heard() >= before.start(limit.quota.period());
+                    let small = state.previous() < limit.quota.capacity() / 4;
+                    let calm = !follows || (small && told);
                     if calm && limit.consistency != Consistency::Bounded {
                         ledger.current.give_back(lent);
                         self.edge = None;

@@ -13,6 +13,7 @@ use crate::sync::batch::{Batch, BatchReply, Boot, Hello, HelloReply};
 use crate::sync::core::{Core, CoreConfig};
 use crate::sync::event::{Action, CallId, Event, Report, RoundTrip};
 use crate::sync::pacing::{Backoff, EXCHANGES_PER_SECOND, jittered, pause_before_reconnecting};
+use crate::sync::seal::{Seal, Told};
 use crate::sync::{Failure, Now};
 use crate::units::{Algorithm, Cost, Nanos, Partitions, Quota, QuotaError, Timestamp};
 
@@ -28,15 +29,17 @@ pub struct Skew {
 /// What a node says to the store.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    Batch(Arc<Batch>),
-    Hello(Boot, Hello),
+    /// A batch, and the store's seal as the node knows it.
+    Batch(Arc<Batch>, Option<Seal>),
+    /// A hello, and the highest number of a seal that the node was told.
+    Hello(Boot, Hello, u64),
 }
 
 /// What it hears.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     Batch(BatchReply),
-    Hello(HelloReply),
+    Hello(HelloReply, Seal),
     Failed(Failure),
 }
 
@@ -69,6 +72,9 @@ pub(super) struct Node {
     making: Making,
     /// The number of the connection, while there is one.
     connection: Option<u64>,
+    /// The store's seal, as it was last told on this connection.
+    seal: Option<Seal>,
+    pub(super) told: Told,
     attempts: u64,
     backoff: Backoff,
     under_way: BTreeSet<CallId>,
@@ -106,6 +112,8 @@ impl Node {
             clock: Clock::manual(making.local(now)),
             making,
             connection: None,
+            seal: None,
+            told: Told::default(),
             attempts: 0,
             backoff: Backoff::new(),
             under_way: BTreeSet::new(),
@@ -175,11 +183,15 @@ impl Node {
         };
         let event = match reply {
             Reply::Batch(reply) => Event::Batch(call, reply, trip),
-            Reply::Hello(reply) => Event::Hello(call, reply, trip),
+            Reply::Hello(reply, seal) => {
+                self.told.note(&seal);
+                self.seal = Some(seal);
+                Event::Hello(call, reply, trip)
+            }
             Reply::Failed(failure) => match pause_before_reconnecting(failure) {
                 Some(pause) => {
                     // Whatever was under way has failed with it.
-                    self.connection = None;
+                    (self.connection, self.seal) = (None, None);
                     self.under_way.clear();
                     self.backlog.clear();
                     self.backoff = Backoff::new();
@@ -282,7 +294,8 @@ impl Node {
                 Action::Batch(call, batch) => self.backlog.push_back((call, batch)),
                 Action::Hello(call, hello) => {
                     self.under_way.insert(call);
-                    wants.push(Want::Send(call, Message::Hello(self.making.boot, hello)));
+                    let message = Message::Hello(self.making.boot, hello, self.told.number());
+                    wants.push(Want::Send(call, message));
                 }
                 Action::SetOffset(offset) => self.clock.set_offset(offset.nanos),
                 Action::Report(report) => self.reports.push(report),
@@ -296,7 +309,8 @@ impl Node {
             }
             if let Some((call, batch)) = self.backlog.pop_front() {
                 self.under_way.insert(call);
-                wants.push(Want::Send(call, Message::Batch(batch)));
+                let message = Message::Batch(batch, self.seal.clone());
+                wants.push(Want::Send(call, message));
             }
         }
     }

@@ -91,7 +91,10 @@ mod tests {
                 new: token(102),
                 cells: cells.collect(),
             };
-            assert_near(batch(&sent), wire.batch(&sent).get_packed_command().len());
+            assert_near(
+                batch(&sent),
+                wire.batch(&sent, None).get_packed_command().len(),
+            );
         }
         assert_near(HELLO, wire.hello(Hello::Alive).get_packed_command().len());
     }

@@ -1,5 +1,6 @@
 //! What the scripts of the sync do in the store, in memory and on a clock that is
-//! handed in: `lua/sync_window.lua`, `lua/sync_bucket.lua` and `lua/sync_hello.lua`.
+//! handed in: `lua/sync_window.lua`, `lua/sync_bucket.lua`, `lua/sync_hello.lua` and
+//! `lua/seal.lua`.
 
 mod cells;
 mod fleet;
@@ -12,7 +13,8 @@ use crate::engine::{Counted, Question, Ruling};
 use crate::sync::batch::{
     Batch, BatchReply, Boot, Granted, Hello, HelloReply, LaneName, Stored, Token,
 };
-use crate::units::{Key, MapHasher, Nanos, Partitions, Timestamp};
+use crate::sync::seal::{self, Seal};
+use crate::units::{Algorithm, Consistency, Key, MapHasher, Nanos, Partitions, Timestamp};
 use cells::Turn;
 use fleet::Members;
 
@@ -24,6 +26,7 @@ pub use fleet::Terms;
 pub struct SimStore {
     hashes: BTreeMap<HashId, Hash>,
     members: Members,
+    seal: Option<Seal>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -36,11 +39,31 @@ struct Hash {
 }
 
 impl SimStore {
+    /// Tells the seal at `time`, in the run of the server that is called `run`, to a node
+    /// that was told seals up to the number `told`.
+    pub fn seal(&mut self, run: &str, told: u64, time: Timestamp) -> Seal {
+        let known = self.seal.take();
+        let number = known.as_ref().map_or(0, Seal::number);
+        let stands = known.clone().filter(|seal| {
+            let is_new = seal.since() == Timestamp::EPOCH;
+            let is_heir = number == told || (number > told && !is_new);
+            seal.run() == run && (told == 0 || is_heir)
+        });
+        let seal = stands.unwrap_or_else(|| {
+            let is_new = known.is_none() && told == 0;
+            let since = if is_new { Timestamp::EPOCH } else { cut(time) };
+            Seal::new(run, since, micros(time).max(number + 1).max(told + 1))
+        });
+        self.seal.insert(seal).clone()
+    }
+
     /// Carries out a batch at `time`, which like a store's is cut to microseconds. What is
-    /// announced to all nodes is added to `announced`.
+    /// announced to all nodes is added to `announced`. `seal` is the store's as the node
+    /// knows it.
     pub fn batch(
         &mut self,
         batch: &Batch,
+        seal: Option<&Seal>,
         time: Timestamp,
         announced: &mut Vec<Announcement>,
     ) -> BatchReply {
@@ -54,7 +77,11 @@ impl SimStore {
             Some((token, granted)) if *token == batch.new => granted.clone(),
             _ => Vec::new(),
         };
-        let mut turn = Turn::new(batch, fits, time, announced);
+        let slot = batch.id.slot;
+        let seal = seal.filter(|seal| seal.covers(slot));
+        let remembers = seal.is_some() && seal == self.seal.as_ref();
+        let lends = remembers && micros(time) >= micros_up(seal::lent_from(slot));
+        let mut turn = Turn::new(batch, fits, lends, time, announced);
         match batch.id.slot.space {
             Space::Windows { .. } => self.windows(batch, &mut turn),
             Space::Buckets { .. } => self.buckets(batch, &mut turn),
@@ -87,7 +114,8 @@ impl SimStore {
     }
 
     /// Decides a check of limits that count by windows, as `lua/strict.lua` does: all of
-    /// them admit it, or none is charged. `None` for other limits.
+    /// them admit it, or none is charged. `None` for other limits, and if the store may have
+    /// forgotten what counts now.
     pub fn rule(
         &mut self,
         question: &Question,
@@ -110,6 +138,15 @@ impl SimStore {
             let State::Window(mut state) = State::fresh(&limit.quota) else {
                 return None;
             };
+            let start = slot.window.start(space.length());
+            let counts_from = match (limit.quota.algorithm(), limit.consistency) {
+                (Algorithm::SlidingWindow, _) => start.before(space.length()),
+                (_, Consistency::Bounded) => seal::lent_from(slot),
+                _ => start,
+            };
+            if counts_from < self.seal.as_ref()?.since() {
+                return None;
+            }
             state.roll(&limit.quota, at);
             self.forget(hash(slot), at);
             for slot in [slot, slot.previous()] {
@@ -236,6 +273,10 @@ impl SimStore {
 
 fn micros(time: Timestamp) -> u64 {
     time.as_nanos() / 1_000
+}
+
+fn micros_up(time: Timestamp) -> u64 {
+    time.as_nanos().div_ceil(1_000)
 }
 
 fn millis(time: Timestamp) -> u64 {

@@ -26,6 +26,7 @@ use super::observe::Observer;
 use super::pacing::{
     Backoff, EXCHANGE_TIMEOUT, EXCHANGES_PER_SECOND, pause_before_reconnecting, poll,
 };
+use super::seal::{self, Seal, Told};
 use super::wire::{Wire, failure};
 use crate::clock::Clock;
 use crate::counters::{Counters, StoreHealth};
@@ -56,7 +57,8 @@ pub enum Finished {
 
 impl Sync {
     /// Begins to exchange `counters` with the store, on a task of its own. A store
-    /// that cannot be reached is tried again for as long as it takes.
+    /// that cannot be reached is tried again for as long as it takes. `told` is what this
+    /// node knows of the store's seal, which all that ask for it share.
     ///
     /// # Errors
     /// [`SyncError::BadUrl`] if the address makes no sense; nothing was begun.
@@ -64,6 +66,7 @@ impl Sync {
         config: &SyncConfig,
         counters: Arc<Counters>,
         clock: Clock,
+        told: Told,
     ) -> Result<Sync, SyncError> {
         let client = connect::client(&config.url)?;
         let boot = Boot::new(random());
@@ -84,6 +87,8 @@ impl Sync {
             clock,
             poll: poll.into(),
             connection: None,
+            seal: None,
+            told,
             under_way: FuturesUnordered::new(),
             backlog: VecDeque::new(),
             limiter: RateLimiter::direct(Quota::per_second(EXCHANGES_PER_SECOND)),
@@ -116,7 +121,7 @@ impl Sync {
     }
 }
 
-type Exchange = Pin<Box<dyn Future<Output = Event> + Send>>;
+type Exchange = Pin<Box<dyn Future<Output = (Event, Option<Seal>)> + Send>>;
 type Attempt = Pin<Box<dyn Future<Output = Result<MultiplexedConnection, Failure>> + Send>>;
 
 struct Driver {
@@ -127,6 +132,9 @@ struct Driver {
     clock: Clock,
     poll: Duration,
     connection: Option<MultiplexedConnection>,
+    /// The seal, as it was last told on this connection.
+    seal: Option<Seal>,
+    told: Told,
     under_way: FuturesUnordered<Exchange>,
     /// What the pacing holds back.
     backlog: VecDeque<(CallId, Arc<Batch>)>,
@@ -147,7 +155,11 @@ impl Driver {
         loop {
             tokio::select! {
                 _ = ticker.tick() => self.core.tick(&self.counters, now(&self.clock)),
-                Some(event) = self.under_way.next() => {
+                Some((event, seal)) = self.under_way.next() => {
+                    if let Some(seal) = seal {
+                        self.told.note(&seal);
+                        self.seal = Some(seal);
+                    }
                     let failure = match event {
                         Event::Failed(_, failure) => Some(failure),
                         _ => None,
@@ -222,63 +234,47 @@ impl Driver {
 
     fn send(&mut self, call: CallId, batch: Arc<Batch>) {
         let (wire, clock) = (Arc::clone(&self.wire), self.clock.clone());
-        let command = wire.batch(&batch);
+        let command = wire.batch(&batch, self.seal.as_ref());
         let seconds = self.observer.exchange_seconds();
-        self.exchange(
-            call,
-            command,
-            move |value, trip| {
-                seconds.record(trip.received.since(trip.sent).as_secs_f64());
-                let reply = wire.batch_reply(&batch, value)?;
-                Ok(Event::Batch(call, reply, trip))
-            },
-            clock,
-        );
+        self.exchange(call, move |mut connection| async move {
+            let (value, trip) = put(&command, &mut connection, &clock).await?;
+            seconds.record(trip.received.since(trip.sent).as_secs_f64());
+            let reply = wire.batch_reply(&batch, value)?;
+            Ok((Event::Batch(call, reply, trip), None))
+        });
     }
 
     fn say(&mut self, call: CallId, hello: Hello) {
         let (wire, clock) = (Arc::clone(&self.wire), self.clock.clone());
-        let command = wire.hello(hello);
-        self.exchange(
-            call,
-            command,
-            move |value, trip| Ok(Event::Hello(call, wire.hello_reply(value)?, trip)),
-            clock,
-        );
+        let (seal, hello) = (wire.seal(&self.told), wire.hello(hello));
+        self.exchange(call, move |mut connection| async move {
+            let (value, _) = put(&seal, &mut connection, &clock).await?;
+            let seal = seal::read(&value)?;
+            let (value, trip) = put(&hello, &mut connection, &clock).await?;
+            let reply = wire.hello_reply(value)?;
+            Ok((Event::Hello(call, reply, trip), Some(seal)))
+        });
     }
 
-    fn exchange(
+    fn exchange<F>(
         &mut self,
         call: CallId,
-        command: Cmd,
-        read: impl FnOnce(Value, RoundTrip) -> Result<Event, Failure> + Send + 'static,
-        clock: Clock,
-    ) {
+        act: impl FnOnce(MultiplexedConnection) -> F + Send + 'static,
+    ) where
+        F: Future<Output = Result<(Event, Option<Seal>), Failure>> + Send,
+    {
         let connection = self.connection.clone();
         self.under_way.push(Box::pin(async move {
-            let outcome = async {
-                let mut connection = connection.ok_or(Failure::Disconnected)?;
-                let sent = clock.local();
-                let answer = timeout(EXCHANGE_TIMEOUT, command.query_async(&mut connection)).await;
-                let value: Value = answer
-                    .map_err(|_| Failure::Timeout)?
-                    .map_err(|error| failure(&error))?;
-                read(
-                    value,
-                    RoundTrip {
-                        sent,
-                        received: clock.local(),
-                    },
-                )
+            let outcome = match connection {
+                Some(connection) => act(connection).await,
+                None => Err(Failure::Disconnected),
             };
-            outcome
-                .await
-                .unwrap_or_else(|failure| Event::Failed(call, failure))
+            outcome.unwrap_or_else(|failure| (Event::Failed(call, failure), None))
         }));
     }
 
     fn disconnect(&mut self, failure: Failure) {
-        self.connection = None;
+        (self.connection, self.seal) = (None, None);
         self.under_way.clear();
         self.backlog.clear();
         self.core.handle(
@@ -303,6 +299,21 @@ impl Driver {
         // Whether the store hears it matters little: a silent node is dropped anyway.
         let _ = timeout(EXCHANGE_TIMEOUT, self.under_way.next()).await;
     }
+}
+
+/// One command, and how long its answer took.
+async fn put(
+    command: &Cmd,
+    connection: &mut MultiplexedConnection,
+    clock: &Clock,
+) -> Result<(Value, RoundTrip), Failure> {
+    let sent = clock.local();
+    let answer = timeout(EXCHANGE_TIMEOUT, command.query_async(connection)).await;
+    let value: Value = answer
+        .map_err(|_| Failure::Timeout)?
+        .map_err(|error| failure(&error))?;
+    let received = clock.local();
+    Ok((value, RoundTrip { sent, received }))
 }
 
 fn now(clock: &Clock) -> Now {

@@ -28,9 +28,9 @@ pub enum Failure {
     CannotSave,
     /// The store does not let this user do it.
     #[error(
-        "the store denies access: wrong credentials, or a user without EVALSHA, SCRIPT LOAD, \
-         HMGET, HSET, EXISTS, PEXPIRE, ZADD, ZREM, ZREMRANGEBYSCORE, ZCOUNT, ZCARD and TIME on \
-         the fleet's keys"
+        "the store denies access: wrong credentials, or a user without EVAL, EVALSHA, SCRIPT \
+         LOAD, INFO, GET, SET, HMGET, HSET, EXISTS, PEXPIRE, ZADD, ZREM, ZREMRANGEBYSCORE, \
+         ZCOUNT, ZCARD and TIME on the fleet's keys"
     )]
     Denied,
     /// A key of this name holds something else.

@@ -14,7 +14,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::Value;
-use redis::aio::MultiplexedConnection;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -23,11 +22,12 @@ use super::breaker::{Breaker, Change, Fate, Ticket};
 use super::config::SyncConfig;
 use super::connect::{self, MOST_UNDER_WAY};
 use super::error::{Failure, SyncError};
+use super::seal::Told;
 use super::wire::failure;
 use crate::clock::Clock;
 use crate::engine::{Answering, Authority, Question, Ruling, Unanswered};
 use crate::units::{Nanos, Timestamp};
-use keeper::{Links, keeper};
+use keeper::{Link, Links, Sealing, keeper};
 use observe::Observer;
 use script::{Answer, Form};
 
@@ -35,6 +35,7 @@ use script::{Answer, Form};
 pub struct Strict {
     form: Form,
     links: Links,
+    sealing: Sealing,
     breaker: Mutex<Breaker>,
     under_way: Semaphore,
     /// How long a check waits whose limit does not say.
@@ -46,16 +47,25 @@ pub struct Strict {
 
 impl Strict {
     /// Connects when the first check is asked for, or by [`Strict::connect`]; a check waits
-    /// for `patience` where its limit does not say for how long. To be called on a runtime.
+    /// for `patience` where its limit does not say for how long. `told` is what this node
+    /// knows of the store's seal, which all that ask for it share. To be called on a runtime.
     ///
     /// # Errors
     /// [`SyncError::BadUrl`] if the address makes no sense.
-    pub fn new(config: &SyncConfig, patience: Nanos, clock: Clock) -> Result<Strict, SyncError> {
+    pub fn new(
+        config: &SyncConfig,
+        patience: Nanos,
+        clock: Clock,
+        told: Told,
+    ) -> Result<Strict, SyncError> {
         let client = connect::client(&config.url)?;
-        let (keeper, links) = keeper(client, Form::load());
+        let fleet = config.fleet.clone();
+        let sealing = Sealing { fleet, told };
+        let (keeper, links) = keeper(client, Form::load(), sealing.clone());
         Ok(Strict {
             form: Form::new(config),
             links,
+            sealing,
             breaker: Mutex::new(Breaker::new(connect::random())),
             under_way: Semaphore::new(MOST_UNDER_WAY),
             patience,
@@ -87,9 +97,13 @@ impl Strict {
             Ok(_) => (None, Fate::Answered),
             Err((failure, fate)) => (Some(*failure), *fate),
         };
-        self.observer.asked(failure, now.since(began));
+        if let Ok(None) = answered {
+            self.observer.forgotten(now.since(began));
+        } else {
+            self.observer.asked(failure, now.since(began));
+        }
         asking.end(fate, failure, now);
-        answered.map_err(|_| Unanswered)
+        answered.ok().flatten().ok_or(Unanswered)
     }
 
     /// The shortest time that any of the limits waits.
@@ -101,12 +115,13 @@ impl Strict {
 
     /// One exchange. Today's stores take any keys in one call; where they do not, limits
     /// whose keys may share one must be asked together, and those that admitted be given
-    /// back what they took when others refuse.
-    async fn exchange(&self, question: &Question) -> Result<Ruling, (Failure, Fate)> {
+    /// back what they took when others refuse. `None` if the store may have forgotten what
+    /// counts now.
+    async fn exchange(&self, question: &Question) -> Result<Option<Ruling>, (Failure, Fate)> {
         let Some(mut link) = self.links.link().await else {
             return Err((Failure::Disconnected, Fate::Failed));
         };
-        let answered = self.exchange_over(&mut link.connection, question).await;
+        let answered = self.exchange_over(&mut link, question).await;
         answered.map_err(|failure| {
             let fate = match failure {
                 // A key that holds something else is that key's trouble; the store is well.
@@ -122,17 +137,19 @@ impl Strict {
 
     async fn exchange_over(
         &self,
-        connection: &mut MultiplexedConnection,
+        link: &mut Link,
         question: &Question,
-    ) -> Result<Ruling, Failure> {
+    ) -> Result<Option<Ruling>, Failure> {
         let mut now = self.clock.now();
         let mut taught = false;
         loop {
-            let command = self.form.command(question, now);
-            let said = command.query_async::<Value>(connection).await;
+            let command = self.form.command(question, &link.seal(), now);
+            let said = command.query_async::<Value>(&mut link.connection).await;
             match said.map_err(|error| failure(&error)) {
                 Ok(said) => match self.form.answer(question, &said)? {
-                    Answer::Ruling(ruling) => return Ok(ruling),
+                    Answer::Ruling(ruling) => return Ok(Some(ruling)),
+                    Answer::Forgotten => return Ok(None),
+                    Answer::Resealed => link.reseal(&self.sealing).await?,
                     // Once more, with the keys of its own time. (Windows of milliseconds
                     // may pass on the way again; the deadline ends it.)
                     Answer::Elsewhen(at) => now = at,
@@ -140,7 +157,8 @@ impl Strict {
                 // It was not run, so it may be sent again.
                 Err(Failure::NoScript) if !taught => {
                     taught = true;
-                    let taught = Form::load().query_async::<Value>(connection).await;
+                    let load = Form::load();
+                    let taught = load.query_async::<Value>(&mut link.connection).await;
                     taught.map_err(|error| failure(&error))?;
                 }
                 Err(failure) => return Err(failure),

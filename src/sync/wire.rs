@@ -6,8 +6,9 @@ use super::announcement;
 use super::batch::{Agreement, Batch, BatchReply, Boot, Granted, Hello, HelloReply, Stored, Token};
 use super::config::SyncConfig;
 use super::error::Failure;
-use crate::counters::{HashId, Slot, Space};
-use crate::units::{Nanos, Partition, Partitions, Timestamp};
+use super::seal::{self, Seal, Told};
+use crate::counters::{Delta, HashId, Slot, Space};
+use crate::units::{Consistency, Nanos, Partition, Partitions, Timestamp};
 
 /// How long a node counts as alive without saying so again.
 pub const ALIVE: Nanos = Nanos::from_secs(5);
@@ -60,13 +61,15 @@ impl Wire {
         })
     }
 
-    /// The command that carries `batch`.
-    pub fn batch(&self, batch: &Batch) -> Cmd {
+    /// The command that carries `batch` on a connection whose server has this `seal`.
+    pub fn batch(&self, batch: &Batch, seal: Option<&Seal>) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         let HashId { partition, slot } = batch.id;
         let mut packed = Packed::with_capacity(128 + 18 * batch.cells.len());
         let buckets = matches!(slot.space, Space::Buckets { .. });
-        packed.array(10 + usize::from(buckets));
+        let sealed = sealed(batch);
+        let seal_fields = if sealed.is_empty() { 0 } else { 3 };
+        packed.array(10 + usize::from(buckets) + seal_fields);
         packed.text(
             &batch
                 .previous
@@ -111,10 +114,20 @@ impl Wire {
         }
         match slot.space {
             Space::Windows { .. } => {
-                command
-                    .arg(self.window.get_hash())
-                    .arg(1)
-                    .arg(self.key(partition, slot));
+                command.arg(self.window.get_hash());
+                if sealed.is_empty() {
+                    command.arg(1).arg(self.key(partition, slot));
+                } else {
+                    let seal = seal.filter(|seal| seal.covers(slot));
+                    packed.text(seal.map_or("", Seal::text));
+                    packed.number(seal::lent_from(slot).as_nanos().div_ceil(1_000));
+                    packed.array(sealed.len());
+                    for number in sealed {
+                        packed.number(number);
+                    }
+                    command.arg(2).arg(self.key(partition, slot));
+                    command.arg(seal::key(&self.fleet));
+                }
             }
             Space::Buckets { .. } => {
                 packed.number(slot.space.length().get().div_ceil(1_000));
@@ -130,6 +143,11 @@ impl Wire {
         }
         command.arg(packed.0);
         command
+    }
+
+    /// The command that asks for the seal.
+    pub fn seal(&self, told: &Told) -> Cmd {
+        seal::ask(&self.fleet, told)
     }
 
     /// The command that says `hello`.
@@ -221,6 +239,22 @@ impl Wire {
     }
 }
 
+/// The numbers of the cells that are lent nothing where the store may have forgotten.
+fn sealed(batch: &Batch) -> Vec<u64> {
+    if !seal::is_sealed(batch.id.slot) {
+        return Vec::new();
+    }
+    let bounded = |delta: &Delta| {
+        let promise = delta.ask.map(|ask| ask.promise);
+        promise == Some(Consistency::Bounded)
+    };
+    let numbered = (1u64..).zip(&batch.cells);
+    numbered
+        .filter(|(_, (_, delta))| bounded(delta))
+        .map(|(number, _)| number)
+        .collect()
+}
+
 /// The name of a hash. The braces make all hashes of a partition lie together in a
 /// cluster.
 pub(super) fn hash_name(fleet: &str, partition: Partition, slot: Slot) -> String {
@@ -241,7 +275,7 @@ impl Packed {
             rmp::encode::write_array_len(&mut self.0, u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         let _ = rmp::encode::write_str(&mut self.0, text);
     }
 
@@ -278,7 +312,7 @@ pub(super) fn time(seconds: &Value, micros: &Value) -> Result<Timestamp, Failure
         .after(Nanos::new(micros.saturating_mul(1_000))))
 }
 
-fn text(value: &Value) -> Option<String> {
+pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
         Value::SimpleString(text) => Some(text.clone()),

@@ -21,7 +21,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    target: SocketAddr,
+    target: Mutex<SocketAddr>,
     faults: Mutex<Faults>,
     changed: Condvar,
     live: Mutex<Vec<TcpStream>>,
@@ -55,7 +55,7 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let addr = listener.local_addr().expect("the port's number");
         let shared = Arc::new(Shared {
-            target,
+            target: Mutex::new(target),
             faults: Mutex::default(),
             changed: Condvar::new(),
             live: Mutex::default(),
@@ -123,6 +123,11 @@ impl Proxy {
         self.set(|faults| faults.refusing = on);
     }
 
+    /// Leads new connections to `target`.
+    pub fn lead_to(&self, target: SocketAddr) {
+        *lock(&self.shared.target) = target;
+    }
+
     /// Closes all connections now.
     pub fn cut(&self) {
         for stream in lock(&self.shared.live).drain(..) {
@@ -185,7 +190,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             continue;
         }
         // With the server gone, the client is closed: the next best to refusing it.
-        if let Ok(server) = TcpStream::connect(shared.target) {
+        if let Ok(server) = TcpStream::connect(*lock(&shared.target)) {
             let _ = join(client, server, shared);
         }
     }

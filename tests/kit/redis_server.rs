@@ -95,6 +95,20 @@ impl Redis {
             .expect("a connection to the test's Redis")
     }
 
+    /// Makes it a replica of `other`, and waits until it has all that `other` has.
+    pub fn follow(&self, other: &Redis) {
+        self.cli(&["REPLICAOF", "127.0.0.1", &other.port.to_string()]);
+        wait_until("the replica to be in sync", || {
+            let info = self.cli(&["INFO", "replication"]);
+            info.contains("master_link_status:up")
+        });
+    }
+
+    /// Makes it a server of its own again, with what it has.
+    pub fn promote(&self) {
+        self.cli(&["REPLICAOF", "NO", "ONE"]);
+    }
+
     /// Stops it where it stands: connections stay open, nothing is answered.
     pub fn pause(&self) {
         signal(&self.child, "STOP");

@@ -39,7 +39,7 @@ fn any_trouble(dice: &mut Dice, nodes: usize) -> Trouble {
 }
 
 /// Up to three troubles in the first three seconds.
-fn any_faults(dice: &mut Dice, nodes: usize) -> Vec<Fault> {
+pub(crate) fn any_faults(dice: &mut Dice, nodes: usize) -> Vec<Fault> {
     let fault = |dice: &mut Dice| Fault {
         after: Nanos::from_millis(1_000).plus(millis(dice, 2_000)),
         trouble: any_trouble(dice, nodes),
@@ -47,7 +47,7 @@ fn any_faults(dice: &mut Dice, nodes: usize) -> Vec<Fault> {
     (0..dice.below(4)).map(|_| fault(dice)).collect()
 }
 
-fn any_network(dice: &mut Dice) -> Network {
+pub(crate) fn any_network(dice: &mut Dice) -> Network {
     match dice.below(3) {
         0 => noise(0.05, 0.05),
         1 => Network {
@@ -61,7 +61,7 @@ fn any_network(dice: &mut Dice) -> Network {
 }
 
 /// Clocks that are wrong by up to a minute.
-fn any_skews(dice: &mut Dice) -> Vec<Skew> {
+pub(crate) fn any_skews(dice: &mut Dice) -> Vec<Skew> {
     let skew = |dice: &mut Dice| Skew {
         ahead: i64::try_from(dice.below(120)).unwrap() * 1_000_000_000 - 60_000_000_000,
         drift: i32::try_from(dice.below(400)).unwrap() - 200,

@@ -6,5 +6,6 @@
 
 mod accounts;
 mod accuracy;
+mod bounded;
 mod chaos;
 mod kit;

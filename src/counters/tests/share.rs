@@ -122,7 +122,10 @@ fn a_node_that_came_back_first_takes_nothing_that_the_others_have_used() {
     };
     node.counters.absorb(key, slot, answer, START);
     assert_eq!(node.share(START), 0);
-    // The others are back: the limit is everybody's again.
+    // The others are back: what is left is lent to whoever asks.
     node.counters.fleet().set_scattered(false);
-    assert!(admitted(take(&node.counters, &node.limit, 1, 1, START)));
+    let later = START.after(Nanos::from_secs(1));
+    take(&node.counters, &node.limit, 1, 1, later);
+    let delta = node.counters.freeze(key, slot, later, rest).unwrap();
+    assert!(delta.ask.is_some_and(|ask| ask.want > 0), "{delta:?}");
 }

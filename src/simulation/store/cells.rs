@@ -5,7 +5,7 @@ use super::micros;
 use crate::counters::{Announcement, Ask, Delta, Level};
 use crate::counters::{Slot, Space};
 use crate::sync::batch::Batch;
-use crate::units::{Cost, Key, Timestamp};
+use crate::units::{Consistency, Cost, Key, Timestamp};
 
 /// What a cell's field holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +59,8 @@ pub(super) struct Turn<'a> {
     pub(super) demands: Vec<u64>,
     pub(super) granted: Vec<u64>,
     fits: bool,
+    /// Whether anything is lent that must not be forgotten.
+    lends: bool,
     /// Whether anything is still lent for the slot.
     open: bool,
     slot: Slot,
@@ -71,6 +73,7 @@ impl<'a> Turn<'a> {
     pub(super) fn new(
         batch: &Batch,
         fits: bool,
+        lends: bool,
         time: Timestamp,
         announced: &'a mut Vec<Announcement>,
     ) -> Turn<'a> {
@@ -85,6 +88,7 @@ impl<'a> Turn<'a> {
             demands: Vec::new(),
             granted: Vec::new(),
             fits,
+            lends,
             open,
             slot,
             now: float(micros(time)),
@@ -102,7 +106,9 @@ impl<'a> Turn<'a> {
         count.total = (count.total + signed(delta.cost)).clamp(0.0, MAX_COUNT);
         if let Some(ask) = delta.ask {
             count.demand = (count.demand + signed(ask.demand)).max(0.0);
-            count.total += self.grant(ask, float(delta.room) - count.total);
+            let sealed = ask.promise == Consistency::Bounded;
+            let free = float(delta.room) - count.total;
+            count.total += self.grant(ask, free, self.open && (self.lends || !sealed));
         }
         let (total, room) = (count.total, float(delta.room));
         let reached = match total {
@@ -132,7 +138,7 @@ impl<'a> Turn<'a> {
         bucket.debt = (bucket.debt + cost).max(0.0);
         if let Some(ask) = delta.ask {
             bucket.demand = (bucket.demand + signed(ask.demand)).max(0.0);
-            grant = self.grant(ask, float(delta.room) - bucket.debt);
+            grant = self.grant(ask, float(delta.room) - bucket.debt, self.open);
             bucket.debt += grant;
         }
         let (debt, room) = (bucket.debt, float(delta.room));
@@ -171,9 +177,9 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn grant(&mut self, ask: Ask, free: f64) -> f64 {
+    fn grant(&mut self, ask: Ask, free: f64, lends: bool) -> f64 {
         let mut grant = 0.0;
-        if ask.want > 0 && self.open {
+        if ask.want > 0 && lends {
             let (free, unit) = (free.max(0.0), float(ask.unit));
             let part = free * f64::from(ask.portion) / 1_000_000.0 / unit;
             let part = unit.max(part.floor() * unit);

@@ -210,7 +210,7 @@ impl World {
             connection: present.connection().unwrap_or(0),
         };
         match &message {
-            Message::Batch(batch) => {
+            Message::Batch(batch, _) => {
                 self.tally.batches += 1;
                 self.tally.deltas += batch.cells.len() as u64;
                 self.tally.bytes_sent += sizes::batch(batch);
@@ -241,6 +241,11 @@ impl World {
         self.agenda.enter_last(at, given_up);
     }
 
+    /// What the present run of the store's server is called.
+    pub(super) fn store_run(&self) -> String {
+        format!("{:x}", self.store_life)
+    }
+
     fn is_stalled(&self) -> bool {
         self.stopped == 0 && self.stalled > 0
     }
@@ -266,20 +271,23 @@ impl World {
         }
         let (began, mut work) = (self.store_free.max(self.now), self.scenario.service.command);
         let reply = match message {
-            Message::Batch(batch) => {
+            Message::Batch(batch, seal) => {
                 let cells = self.scenario.service.cell;
                 work = work.plus(cells.times(batch.cells.len() as u64));
                 let mut announced = Vec::new();
-                let reply = self.store.batch(&batch, began, &mut announced);
+                let reply = self
+                    .store
+                    .batch(&batch, seal.as_ref(), began, &mut announced);
                 self.tally.bytes_received += sizes::batch_reply(&reply);
                 self.announce(&announced);
                 Reply::Batch(reply)
             }
-            Message::Hello(boot, hello) => {
+            Message::Hello(boot, hello, told) => {
                 self.store.expire(began);
+                let seal = self.store.seal(&self.store_run(), told, began);
                 let reply = self.store.hello(boot, self.terms, hello, began);
                 self.tally.bytes_received += sizes::HELLO_REPLY;
-                Reply::Hello(reply)
+                Reply::Hello(reply, seal)
             }
         };
         self.store_worked = self.store_worked.plus(work);

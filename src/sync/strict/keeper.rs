@@ -1,18 +1,62 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd};
+use redis::{Client, Cmd, Value};
 use tokio::sync::{Notify, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::super::connect::{connect, jittered};
-use super::super::pacing::Backoff;
+use super::super::error::Failure;
+use super::super::pacing::{Backoff, EXCHANGE_TIMEOUT};
+use super::super::seal::{self, Seal, Told};
+use super::super::wire::failure;
 
 /// A connection, and its number: each has a higher one than those before it.
 #[derive(Clone)]
 pub(super) struct Link {
     pub(super) connection: MultiplexedConnection,
     pub(super) number: u64,
+    /// The store's seal, as it was last told on this connection.
+    seal: Arc<Mutex<Seal>>,
+}
+
+/// Who asks for the seal.
+#[derive(Clone)]
+pub(super) struct Sealing {
+    pub(super) fleet: String,
+    pub(super) told: Told,
+}
+
+impl Sealing {
+    /// Has the store's seal told, and renewed if need be.
+    ///
+    /// # Errors
+    /// [`Failure`] if it is not told in time.
+    async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Seal, Failure> {
+        let command = seal::ask(&self.fleet, &self.told);
+        let asking = timeout(EXCHANGE_TIMEOUT, command.query_async::<Value>(connection));
+        let said = asking.await.map_err(|_| Failure::Timeout)?;
+        let seal = seal::read(&said.map_err(|error| failure(&error))?)?;
+        self.told.note(&seal);
+        Ok(seal)
+    }
+}
+
+impl Link {
+    pub(super) fn seal(&self) -> Seal {
+        let seal = self.seal.lock().unwrap_or_else(PoisonError::into_inner);
+        seal.clone()
+    }
+
+    /// The store's seal is another.
+    ///
+    /// # Errors
+    /// [`Failure`] if it is not told in time.
+    pub(super) async fn reseal(&mut self, sealing: &Sealing) -> Result<(), Failure> {
+        let seal = sealing.ask(&mut self.connection).await?;
+        *self.seal.lock().unwrap_or_else(PoisonError::into_inner) = seal;
+        Ok(())
+    }
 }
 
 /// Where the present connection is found, and where a broken one is reported.
@@ -27,18 +71,20 @@ pub(super) struct Links {
 pub(super) struct Keeper {
     client: Client,
     script: Cmd,
+    sealing: Sealing,
     present: watch::Sender<Option<Link>>,
     broken: watch::Receiver<u64>,
     wanted: Arc<Notify>,
 }
 
-pub(super) fn keeper(client: Client, script: Cmd) -> (Keeper, Links) {
+pub(super) fn keeper(client: Client, script: Cmd, sealing: Sealing) -> (Keeper, Links) {
     let (present, present_here) = watch::channel(None);
     let (broken, broken_there) = watch::channel(0);
     let wanted = Arc::new(Notify::new());
     let keeper = Keeper {
         client,
         script,
+        sealing,
         present,
         broken: broken_there,
         wanted: Arc::clone(&wanted),
@@ -98,8 +144,12 @@ impl Keeper {
     pub(super) async fn run(mut self) {
         self.wanted.notified().await;
         for number in 1.. {
-            let connection = self.connect().await;
-            self.present.send_replace(Some(Link { connection, number }));
+            let (connection, seal) = self.connect().await;
+            self.present.send_replace(Some(Link {
+                connection,
+                number,
+                seal: Arc::new(Mutex::new(seal)),
+            }));
             if self
                 .broken
                 .wait_for(|broken| *broken >= number)
@@ -114,11 +164,17 @@ impl Keeper {
     }
 
     /// Connects, however often it must be tried. What stands against it the sync tells.
-    async fn connect(&self) -> MultiplexedConnection {
+    async fn connect(&self) -> (MultiplexedConnection, Seal) {
         let mut backoff = Backoff::new();
         loop {
-            match connect(&self.client, std::slice::from_ref(&self.script)).await {
-                Ok(connection) => return connection,
+            let attempt = async {
+                let script = std::slice::from_ref(&self.script);
+                let mut connection = connect(&self.client, script).await?;
+                let seal = self.sealing.ask(&mut connection).await?;
+                Ok::<_, Failure>((connection, seal))
+            };
+            match attempt.await {
+                Ok(made) => return made,
                 Err(failure) => tracing::debug!(%failure, "no connection for strict checks yet"),
             }
             sleep(jittered(backoff.pause())).await;

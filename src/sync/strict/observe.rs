@@ -1,3 +1,6 @@
+use std::num::NonZeroU32;
+
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use crate::names;
@@ -13,8 +16,11 @@ pub(super) struct Observer {
     broken_off: Counter,
     crowded_out: Counter,
     abandoned: Counter,
+    forgotten: Counter,
     seconds: Histogram,
     open: Gauge,
+    /// One line a minute.
+    lines: DefaultDirectRateLimiter,
 }
 
 impl Observer {
@@ -29,8 +35,10 @@ impl Observer {
             broken_off: checks("open"),
             crowded_out: checks("busy"),
             abandoned: checks("abandoned"),
+            forgotten: checks("forgotten"),
             seconds: histogram!(names::STRICT_SECONDS),
             open,
+            lines: RateLimiter::direct(Quota::per_minute(NonZeroU32::MIN)),
         }
     }
 
@@ -47,6 +55,18 @@ impl Observer {
     /// Nobody waited for the answer.
     pub(super) fn abandoned(&self) {
         self.abandoned.increment(1);
+    }
+
+    /// The store was asked, and may have forgotten what counts now.
+    pub(super) fn forgotten(&self, took: Nanos) {
+        self.seconds.record(took.as_secs_f64());
+        self.forgotten.increment(1);
+        if self.lines.check().is_ok() {
+            tracing::warn!(
+                "the store has lost its memory, or may have: until the windows that had begun \
+                 are over, strict limits follow their on_store_loss, and bounded ones lend nothing"
+            );
+        }
     }
 
     /// The store was asked, and this came of it after `took`.

@@ -7,8 +7,9 @@ use crate::counters::{Slot, Space};
 use crate::engine::{Counted, Question, Ruling};
 use crate::sync::config::SyncConfig;
 use crate::sync::error::Failure;
+use crate::sync::seal::{self, Seal};
 use crate::sync::wire::{Packed, hash_name, number, time};
-use crate::units::{Algorithm, Nanos, Partitions, Quota, Timestamp, WindowId};
+use crate::units::{Algorithm, Consistency, Nanos, Partitions, Timestamp, WindowId};
 
 const STRICT: &str = include_str!("../../../lua/strict.lua");
 /// The largest cost that the script can hold; no limit has room for it.
@@ -32,6 +33,10 @@ pub(super) enum Answer {
     Ruling(Ruling),
     /// It has done nothing: by its clock, which says this, the keys are of another time.
     Elsewhen(Timestamp),
+    /// It has done nothing: its seal is another.
+    Resealed,
+    /// It has done nothing: it may have forgotten what counts now.
+    Forgotten,
 }
 
 /// The keys of one limit.
@@ -58,17 +63,20 @@ impl Form {
         command
     }
 
-    /// The question, with the keys that it needs at `now` and a window before or after it.
-    pub(super) fn command(&self, question: &Question, now: Timestamp) -> Cmd {
+    /// The question to a store with this `seal`, with the keys that it needs at `now` and a
+    /// window before or after it.
+    pub(super) fn command(&self, question: &Question, seal: &Seal, now: Timestamp) -> Cmd {
         let mut packed = Packed::with_capacity(16 + 64 * question.limits.len());
-        packed.array(1 + question.limits.len());
+        packed.array(2 + question.limits.len());
         packed.number(question.cost.get().min(MOST_COST));
+        packed.text(seal.text());
         let mut names = Vec::with_capacity(5 * question.limits.len());
         for one in &question.limits {
             let keys = self.keys(one, now);
             pack(&mut packed, one, &keys, 1 + names.len());
             names.extend(keys.names);
         }
+        names.push(seal::key(&self.fleet));
         let mut command = redis::cmd("EVALSHA");
         command.arg(self.script.get_hash()).arg(names.len());
         for name in &names {
@@ -149,8 +157,11 @@ impl Form {
             return Err(Failure::BadReply);
         };
         let at = time(seconds, micros)?;
-        if *said == Value::Int(-1) {
-            return Ok(Answer::Elsewhen(at));
+        match said {
+            Value::Int(-1) => return Ok(Answer::Elsewhen(at)),
+            Value::Int(-2) => return Ok(Answer::Resealed),
+            Value::Int(-3) => return Ok(Answer::Forgotten),
+            _ => {}
         }
         if figures.len() != 5 * question.limits.len() {
             return Err(Failure::BadReply);
@@ -171,7 +182,7 @@ fn pack(packed: &mut Packed, one: &Counted, keys: &Keys, place: usize) {
     let space = Space::of(quota);
     packed.array(match space {
         Space::Buckets { .. } => 10,
-        Space::Windows { .. } => 8,
+        Space::Windows { .. } => 9,
     });
     packed.number(match quota.algorithm() {
         Algorithm::FixedWindow => 1,
@@ -187,7 +198,13 @@ fn pack(packed: &mut Packed, one: &Counted, keys: &Keys, place: usize) {
     packed.number(u64::from(one.limit.count_denied));
     packed.number(quota.capacity());
     match space {
-        Space::Windows { .. } => packed.number(micros(quota)),
+        Space::Windows { .. } => {
+            packed.number(micros(quota.period()));
+            packed.number(match one.limit.consistency {
+                Consistency::Bounded => micros(seal::lead(quota.period())),
+                _ => 0,
+            });
+        }
         Space::Buckets { exponent } => {
             let (micros, tokens) = quota.drain_rate();
             packed.number(exponent.into());
@@ -197,8 +214,8 @@ fn pack(packed: &mut Packed, one: &Counted, keys: &Keys, place: usize) {
     }
 }
 
-fn micros(quota: &Quota) -> u64 {
-    quota.period().get().div_ceil(1_000)
+fn micros(span: Nanos) -> u64 {
+    span.get().div_ceil(1_000)
 }
 
 fn outcome(figures: &[Value]) -> Option<Outcome> {
@@ -225,7 +242,7 @@ fn outcome(figures: &[Value]) -> Option<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Cost, KeySecret, Limit, LimitId, Pace};
+    use crate::units::{Cost, KeySecret, Limit, LimitId, Pace, Quota};
     use std::sync::Arc;
 
     fn form() -> Form {
@@ -319,6 +336,8 @@ mod tests {
             ruling(Verdict::Impossible)
         );
         assert_eq!(read(&[-1, 7, 9]), Ok(Answer::Elsewhen(at)));
+        assert_eq!(read(&[-2, 7, 9]), Ok(Answer::Resealed));
+        assert_eq!(read(&[-3, 7, 9]), Ok(Answer::Forgotten));
         for nonsense in [
             &[][..],
             &[1, 7],
