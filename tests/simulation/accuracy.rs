@@ -140,7 +140,8 @@ fn below_the_limit_next_to_nothing_is_refused() {
                 // What is lent in vain to one node, the others miss.
                 let most = match algorithm {
                     Algorithm::FixedWindow => 0.0,
-                    Algorithm::SlidingLog => 0.10,
+                    // Its parts are told late, and a burst of ten is a hundredth of it.
+                    Algorithm::SlidingLog => 0.15,
                     _ => 0.02,
                 };
                 assert!(figures.wrongly_refused_part() <= most, "{place}");
