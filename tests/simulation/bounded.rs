@@ -56,7 +56,7 @@ fn nothing_is_over(scenario: &Scenario, span: Nanos) -> usize {
 #[test]
 fn whatever_happens_no_window_admits_more_than_the_limit() {
     let full = std::cell::Cell::new(0);
-    each_seed(1500, |seed| {
+    each_seed(100, |seed| {
         let mut dice = Dice::new(seed + 11_000);
         let mut scenario = bounded(seed, &mut dice, Algorithm::FixedWindow);
         scenario.network = any_network(&mut dice);
@@ -86,7 +86,7 @@ fn whatever_happens_no_window_admits_more_than_the_limit() {
 
 #[test]
 fn a_sliding_window_is_never_over_either() {
-    each_seed(400, |seed| {
+    each_seed(50, |seed| {
         let mut dice = Dice::new(seed + 12_000);
         let mut scenario = bounded(seed, &mut dice, Algorithm::SlidingWindow);
         scenario.network = any_network(&mut dice);
