@@ -7,6 +7,7 @@ pub mod config;
 mod exit;
 mod secrets;
 mod serve;
+mod simulate;
 mod store_url;
 mod surroundings;
 mod telemetry;

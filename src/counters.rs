@@ -15,6 +15,8 @@ mod ledger;
 mod marks;
 mod message;
 mod overflow;
+mod settled;
+mod share;
 mod slot;
 mod tombstones;
 mod wants;
@@ -34,6 +36,7 @@ use tombstones::Tombstones;
 pub use exchange::Route;
 pub use fleet::{Fleet, StoreHealth};
 pub use message::{Announcement, Answer, Ask, Delta, Level, Told};
+pub use settled::SettledWindow;
 pub use slot::{HashId, Slot, Space};
 
 /// Who decides a check.
@@ -82,6 +85,7 @@ pub struct Counters {
     /// A dirty cell found the queue full.
     missed: AtomicBool,
     fleet: Fleet,
+    settled: ArrayQueue<SettledWindow>,
     /// Cells at their limit that this node does not have.
     full: Tombstones,
     overflow: DashMap<LimitId, Arc<Limit>>,
@@ -101,6 +105,7 @@ impl Counters {
             dirty: ArrayQueue::new(DIRTY_CAPACITY),
             missed: AtomicBool::new(false),
             fleet,
+            settled: ArrayQueue::new(settled::KEPT),
             full: Tombstones::default(),
             overflow: DashMap::new(),
             overflowed: AtomicU64::new(0),
@@ -247,7 +252,11 @@ impl Counters {
     /// is asked of it.
     pub fn absorb(&self, key: Key, slot: Slot, answer: Answer, now: Timestamp) -> Option<Nanos> {
         let mut cell = self.bank(key).get_mut(&key)?;
-        cell.absorb(slot, answer, now, &self.fleet)
+        let wait = cell.absorb(slot, answer, now, &self.fleet);
+        if let Some(window) = cell.settled(slot, answer, &self.fleet) {
+            let _dropped = self.settled.push(window);
+        }
+        wait
     }
 
     /// Takes in what the store announces to all nodes. A cell that this node does not

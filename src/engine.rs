@@ -196,8 +196,11 @@ impl Engine {
     }
 
     fn is_lost(&self, limit: &Limit) -> bool {
-        limit.consistency != Consistency::Local
-            && self.counters.fleet().health() == StoreHealth::Lost
+        let fleet = self.counters.fleet();
+        let lost = fleet.health() == StoreHealth::Lost;
+        // What others have admitted meanwhile, the store may not know yet.
+        let keeps_to_its_share = limit.on_store_loss == StoreLoss::Share && fleet.is_scattered();
+        limit.consistency != Consistency::Local && (lost || keeps_to_its_share)
     }
 
     fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {

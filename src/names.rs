@@ -53,5 +53,13 @@ pub const STRICT_SECONDS: &str = "tidegate_strict_seconds";
 pub const BREAKER_OPEN: &str = "tidegate_breaker_open";
 /// Changes of the circuit breaker of strict checks, by the state that it changed `to`.
 pub const BREAKER_CHANGES: &str = "tidegate_breaker_changes_total";
+/// Windows that were full on this node and whose total the store has told since, by `rule`
+/// and `limit`.
+pub const SETTLED_WINDOWS: &str = "tidegate_settled_windows_total";
+/// Cost that the fleet has admitted in such windows beyond the limit, by `rule` and `limit`.
+pub const OVER_ADMITTED: &str = "tidegate_over_admitted_total";
+/// What was admitted beyond the limit in one such window, as a part of the limit, by `rule`
+/// and `limit`.
+pub const OVER_ADMISSION: &str = "tidegate_over_admission_ratio";
 /// 1, with the `version` as a label.
 pub const BUILD_INFO: &str = "tidegate_build_info";

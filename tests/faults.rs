@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kit::resp::Client;
-use kit::{Daemon, Drive, Driven, Proxy, Redis, Sample, since_epoch, sum, wait_until};
+use kit::{Daemon, Drive, Driven, HELD_UP, Proxy, Redis, Sample, since_epoch, sum, wait_until};
 
 const FLEET: &str = "faults";
 /// More than any key is asked for, and so little that no more than a second's worth of it
@@ -27,9 +27,6 @@ const CHECKS_PER_SECOND: u32 = 500;
 /// How long all is well before the fault, and a fault lasts at least: long enough for
 /// some thousand checks.
 const WHILE: Duration = Duration::from_secs(3);
-/// A check that waited for the store would wait until an exchange is given up, a
-/// second, or until the fault is over, several.
-const HELD_UP: Duration = Duration::from_millis(900);
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
 const LOST: &str = "the store is lost";
@@ -140,31 +137,7 @@ impl Stopped {
         for driven in &self.driven {
             assert_eq!(driven.errors, [""; 0]);
         }
-        let (began, ended) = self.fault;
-        let during = |sample: &&Sample| sample.at >= began && sample.at <= ended;
-        let own = || self.driven.iter().flat_map(|driven| &driven.samples);
-        let calm = Latencies::of(own().filter(|sample| sample.at < began));
-        let fault = Latencies::of(own().filter(during));
-        let control = Latencies::of(self.control.samples.iter().filter(during));
-        println!(
-            "{what}, {:?}:\n  before   {calm}\n  during   {fault}\n  no store {control}",
-            ended - began
-        );
-        // The machine may have been busier during the fault than before it. A few
-        // checks in a thousand wait for a turn on it, whatever the daemons do.
-        let bound = |calm: Duration, control, turn| calm.max(control) * 3 + turn;
-        let (p99, p999) = (Duration::from_millis(5), Duration::from_millis(25));
-        assert!(
-            fault.p99 <= bound(calm.p99, control.p99, p99),
-            "{what}: p99"
-        );
-        assert!(
-            fault.p999 <= bound(calm.p999, control.p999, p999),
-            "{what}: p99.9"
-        );
-        // A machine that stands still holds up the daemon without a store as well.
-        let held_up = HELD_UP + control.slowest;
-        assert!(fault.slowest < held_up, "{what}: {:?}", fault.slowest);
+        kit::nobody_waited(what, self.fault, &self.driven, &self.control);
         self
     }
 
@@ -363,46 +336,6 @@ fn count(value: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(value);
     let count = text.split(' ').next().and_then(|count| count.parse().ok());
     count.expect("a count is a number")
-}
-
-struct Latencies {
-    p99: Duration,
-    p999: Duration,
-    slowest: Duration,
-}
-
-impl Latencies {
-    fn of<'a>(samples: impl Iterator<Item = &'a Sample>) -> Latencies {
-        let samples: Vec<Sample> = samples.copied().collect();
-        if samples.is_empty() {
-            // There was no such time.
-            let zero = Duration::ZERO;
-            return Latencies {
-                p99: zero,
-                p999: zero,
-                slowest: zero,
-            };
-        }
-        let driven = Driven {
-            samples,
-            ..Driven::default()
-        };
-        Latencies {
-            p99: driven.latency(0.99),
-            p999: driven.latency(0.999),
-            slowest: driven.slowest(),
-        }
-    }
-}
-
-impl std::fmt::Display for Latencies {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "p99 {:>9.2?}  p99.9 {:>9.2?}  slowest {:>9.2?}",
-            self.p99, self.p999, self.slowest
-        )
-    }
 }
 
 /// The store is killed under load and started again two seconds after all have

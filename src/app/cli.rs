@@ -1,14 +1,16 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 
 use super::check::{self, CheckArgs};
-use super::config::{self, Fault, Given, KEYS};
+use super::config::{self, Given, KEYS};
 use super::exit::Exit;
+use super::simulate::{self, SimulateArgs};
 use super::validate::{self, ValidateArgs};
 use super::{serve, surroundings};
 use crate::units::Nanos;
@@ -39,6 +41,9 @@ enum Commands {
     /// Ask a running daemon; the exit code is its answer
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
+    /// Simulate a fleet, to choose its sync interval
+    #[command(long_about = simulate::LONG, after_help = simulate::NOTES)]
+    Simulate(Box<SimulateArgs>),
 }
 
 const PRECEDENCE: &str = "\
@@ -148,11 +153,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
         Commands::Validate(args) => validate::validate(&args),
         Commands::Check(args) => check::check(&args),
+        Commands::Simulate(args) => simulate::simulate(&args),
     }
 }
 
 /// Tells all faults, a line each.
-pub(super) fn tell(faults: &[Fault]) -> Exit {
+pub(super) fn tell(faults: &[impl Display]) -> Exit {
     for fault in faults {
         eprintln!("tidegate: {fault}");
     }

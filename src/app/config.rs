@@ -15,7 +15,7 @@ mod value;
 pub use fault::Fault;
 pub use keys::{KEYS, Key};
 pub(super) use load::read_bounded;
-pub use load::{Config, FileKind, load, rule_names, validate};
+pub use load::{Config, FileKind, load, rule_names, rules_of, validate};
 pub use resolve::Given;
 pub use settings::{LogFormat, RuntimeDir, Settings, Surroundings};
 pub use value::{ValueError, read_duration};

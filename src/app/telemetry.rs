@@ -42,6 +42,14 @@ const COUNTERS: &[(&str, &str)] = &[
         "Cost (in units) given up because its window no longer matters",
     ),
     (names::SYNC_ERRORS, "Errors of the store"),
+    (
+        names::SETTLED_WINDOWS,
+        "Windows that were full and whose total is known",
+    ),
+    (
+        names::OVER_ADMITTED,
+        "Cost admitted beyond the limit in windows whose total is known",
+    ),
     (names::STRICT_CHECKS, "Checks that had to ask the store"),
     (
         names::BREAKER_CHANGES,
@@ -87,9 +95,10 @@ const GAUGES: &[(&str, Unit, &str)] = &[
         "1, with the version as a label",
     ),
 ];
-const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
+const HISTOGRAMS: &[(&str, Unit, &str, &[f64])] = &[
     (
         names::DECISION_SECONDS,
+        Unit::Seconds,
         "Time from a decoded request to its decision",
         &[
             1e-7, 2.5e-7, 5e-7, 1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 1e-3, 1e-2, 1e-1,
@@ -97,6 +106,7 @@ const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
     ),
     (
         names::STRICT_SECONDS,
+        Unit::Seconds,
         "Time of a check that asked the store",
         &[
             1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 1e-1, 2.5e-1, 5e-1, 1.0,
@@ -105,11 +115,18 @@ const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
     ),
     (
         names::SYNC_SECONDS,
+        Unit::Seconds,
         "Time of one exchange with the store",
         &[
             1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 1e-1, 2.5e-1, 5e-1, 1.0,
             2.5, 5.0,
         ],
+    ),
+    (
+        names::OVER_ADMISSION,
+        Unit::Count,
+        "What a window admitted beyond its limit, as a part of the limit",
+        &[0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0],
     ),
 ];
 
@@ -120,7 +137,7 @@ const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
 /// [`BuildError`] if there is a recorder already.
 pub(super) fn metrics() -> Result<PrometheusHandle, BuildError> {
     let mut builder = PrometheusBuilder::new();
-    for (name, _, buckets) in HISTOGRAMS {
+    for (name, _, _, buckets) in HISTOGRAMS {
         builder = builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), buckets)?;
     }
     let handle = builder.install_recorder()?;
@@ -130,8 +147,8 @@ pub(super) fn metrics() -> Result<PrometheusHandle, BuildError> {
     for (name, unit, what) in GAUGES {
         metrics::describe_gauge!(*name, *unit, *what);
     }
-    for (name, what, _) in HISTOGRAMS {
-        metrics::describe_histogram!(*name, Unit::Seconds, *what);
+    for (name, unit, what, _) in HISTOGRAMS {
+        metrics::describe_histogram!(*name, *unit, *what);
     }
     metrics::gauge!(names::BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     Ok(handle)
@@ -144,6 +161,23 @@ pub(super) fn publish(counters: &Counters) {
     metrics::gauge!(names::CELLS).set(gauge(counters.cells()));
     metrics::counter!(names::OVERFLOW).absolute(totals.overflowed);
     metrics::counter!(names::EVICTED).absolute(totals.evicted);
+}
+
+/// Takes over what windows have come to that were full: how exact each limit is in truth.
+#[allow(clippy::cast_precision_loss)] // Figures for people.
+pub(super) fn publish_settled(counters: &Counters) {
+    while let Some(window) = counters.next_settled() {
+        let limit = &window.limit;
+        let labels = [
+            ("rule", limit.rule.to_string()),
+            ("limit", limit.name.to_string()),
+        ];
+        let over = window.over();
+        let part = over as f64 / limit.quota.capacity().max(1) as f64;
+        metrics::counter!(names::SETTLED_WINDOWS, &labels).increment(1);
+        metrics::counter!(names::OVER_ADMITTED, &labels).increment(over);
+        metrics::histogram!(names::OVER_ADMISSION, &labels).record(part);
+    }
 }
 
 /// Starts logging to standard error, one line an event, and makes a panic one of
@@ -174,7 +208,7 @@ mod tests {
         let mut named: Vec<_> = source.split('"').skip(1).step_by(2).collect();
         let mut described: Vec<_> = COUNTERS.iter().map(|(name, _)| *name).collect();
         described.extend(GAUGES.iter().map(|(name, _, _)| *name));
-        described.extend(HISTOGRAMS.iter().map(|(name, _, _)| *name));
+        described.extend(HISTOGRAMS.iter().map(|(name, ..)| *name));
         named.sort_unstable();
         described.sort_unstable();
         assert_eq!(described, named);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::telemetry;
 use crate::clock::Clock;
 use crate::counters::{Counters, StoreHealth};
 use crate::rules::RuleSet;
@@ -38,6 +39,7 @@ impl Upkeep {
                 ticker.tick().await;
                 self.counters.sweep(turn, self.clock.now());
                 self.mind_store();
+                telemetry::publish_settled(&self.counters);
             }
             self.metrics.run_upkeep();
         }

@@ -27,7 +27,7 @@ pub(super) enum Fate {
     /// It equals a cell never seen, and nothing in it waits to be sent: nobody notices
     /// that it is gone.
     Forgotten,
-    /// It has something to send that nobody was in a hurry to be told.
+    /// It has something to send, or to ask, that nobody was in a hurry to be told.
     Sent,
     Kept,
 }
@@ -80,10 +80,14 @@ impl Cell {
             let touch = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
             self.edge = Some(edge);
             let remaining = self.remaining(quota, touch.outcome.remaining, now);
+            self.note_whether_full(remaining);
             let signal = self.signal(remaining, now, fleet);
             return Touch { signal, ..touch };
         }
-        let outcome = self.body.take(quota, cost, now);
+        let outcome = match self.take_share(quota, cost, now, fleet) {
+            Some(outcome) => outcome,
+            None => self.body.take(quota, cost, now),
+        };
         let charged = match outcome.verdict {
             _ if cost.is_peek() => false,
             Verdict::Admitted { .. } => true,
@@ -102,6 +106,7 @@ impl Cell {
             let remaining = self.remaining(quota, outcome.remaining, now);
             if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
                 self.make_edge(now, fleet);
+                self.note_whether_full(remaining);
             }
             signal = self.signal(remaining, now, fleet);
         }
@@ -130,16 +135,26 @@ impl Cell {
         }
         let lent = !cost.is_peek() && edge.hold >= cost.get() && self.is_safe(&terms, now);
         let mut by = By::Cell;
-        let mut outcome = self.body.probe(quota, cost, now);
+        // What was lent was admitted before, by the whole limit.
+        let own = self.limit.quota;
+        let quota = if lent { &own } else { quota };
+        let mut outcome = match self.probe_share(quota, cost, now, fleet) {
+            Some(outcome) => outcome,
+            None => self.body.probe(quota, cost, now),
+        };
         if let Verdict::Admitted { .. } = outcome.verdict
             && !cost.is_peek()
         {
-            let alone = fleet.health() != super::StoreHealth::Up && !terms.is_bounded();
+            let alone = fleet.health() != super::StoreHealth::Up || self.is_held_back(fleet);
+            let alone = alone && !terms.is_bounded();
             // The probe has told what would be left after it.
             let left = outcome.remaining.saturating_add(cost.get());
             let free = lent || alone || self.standing(edge, left, &terms, now).admits(cost, &terms);
             if free {
-                outcome = self.body.take(quota, cost, now);
+                outcome = match self.take_share(quota, cost, now, fleet) {
+                    Some(outcome) => outcome,
+                    None => self.body.take(quota, cost, now),
+                };
                 if lent {
                     edge.hold -= cost.get();
                     self.body.spend(quota, cost);
@@ -186,7 +201,10 @@ impl Cell {
         fleet: &Fleet,
     ) -> Touch {
         self.turn(limit, now, fleet);
-        let outcome = self.body.probe(quota, cost, now);
+        let outcome = match self.probe_share(quota, cost, now, fleet) {
+            Some(outcome) => outcome,
+            None => self.body.probe(quota, cost, now),
+        };
         Touch {
             outcome,
             stale: self.marks.stale(now),
@@ -217,6 +235,13 @@ impl Cell {
         let limit = Arc::clone(&self.limit);
         self.turn(&limit, now, fleet);
         let idle = !self.is_queued() && self.edge.as_ref().is_none_or(|edge| edge.hold == 0);
+        if idle && self.is_closing() {
+            if !self.closes(&self.terms(fleet), now, fleet) {
+                return Fate::Kept;
+            }
+            self.marks.set_told(Told::Queued(Pressure::Near));
+            return Fate::Sent;
+        }
         if idle && self.pending() == 0 && self.body.is_fresh(&self.limit.quota, now) {
             return Fate::Forgotten;
         }
@@ -252,13 +277,17 @@ impl Cell {
                     let follows = before.next() == state.id();
                     let lent = Cost::new(if follows { edge.next } else { 0 });
                     let left = Cost::new(edge.turn(follows, state.id()));
-                    if follows && limit.quota.algorithm() == Algorithm::SlidingWindow {
-                        // It would be weighed as if it had been used.
+                    let weighed = limit.quota.algorithm() == Algorithm::SlidingWindow;
+                    if follows && (weighed || edge.closing.is_some()) {
+                        // It would be weighed, or read, as if it had been used.
                         ledger.previous.give_back(left);
                     }
                     ledger.current.lend(lent);
                     // Calm for a whole window: it is no longer near its limit.
-                    let calm = !follows || state.previous() < limit.quota.capacity() / 4;
+                    // What is small because the store kept silent says nothing.
+                    let told = self.marks.heard() >= before.start(limit.quota.period());
+                    let small = state.previous() < limit.quota.capacity() / 4;
+                    let calm = !follows || (small && told);
                     if calm && limit.consistency != Consistency::Bounded {
                         ledger.current.give_back(lent);
                         self.edge = None;

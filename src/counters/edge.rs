@@ -36,6 +36,12 @@ pub(super) struct Edge {
     settled: WindowId,
     /// Until when the store has refused what cost, as it said itself.
     refused: (Timestamp, Cost),
+    /// The last window in which the limit had nothing left; and the window before, if it
+    /// was such a one and its total is still to be read.
+    pub(super) full: WindowId,
+    pub(super) closing: Option<WindowId>,
+    /// When that was last asked for.
+    read_at: Timestamp,
     /// When the sync looks at the cell again, to see whether the lease is still needed.
     look_again: Timestamp,
 }
@@ -61,6 +67,9 @@ impl Edge {
             asked_next: WindowId::default(),
             settled: WindowId::default(),
             refused: (Timestamp::EPOCH, Cost::ZERO),
+            full: WindowId::default(),
+            closing: None,
+            read_at: Timestamp::EPOCH,
             look_again: Timestamp::EPOCH,
         }
     }
@@ -154,6 +163,17 @@ impl Edge {
 
     pub(super) fn is_settled(&self, window: WindowId) -> bool {
         self.settled == window
+    }
+
+    /// Whether no reading of the window before is under way.
+    pub(super) fn may_read(&self, terms: &Terms, now: Timestamp) -> bool {
+        let patience = terms.interval().plus(terms.trip.times(3));
+        now.since(self.read_at) > patience.plus(Nanos::from_millis(50))
+    }
+
+    /// The window before is read.
+    pub(super) fn reads(&mut self, now: Timestamp) {
+        self.read_at = now;
     }
 
     pub(super) fn has_asked_for(&self, next: WindowId) -> bool {
@@ -280,6 +300,7 @@ impl Edge {
         self.hold = if follows { self.next } else { 0 };
         self.next = 0;
         self.lent_in = window;
+        self.closing = (follows && self.full.next() == window).then_some(self.full);
         self.told = self.told_next;
         self.sent = None;
         self.ask_after = Timestamp::EPOCH;

@@ -66,6 +66,7 @@ impl Cell {
             };
         }
         let asks = wants.lease > 0 || (wants.pressure.is_some() && !self.is_heard(now));
+        let closes = self.closes(&self.terms(fleet), now, fleet);
         let mut slots = SmallVec::new();
         match &self.body {
             Body::Window { state, ledger } => {
@@ -87,7 +88,7 @@ impl Cell {
                 let unsettled = unsettled
                     && limit.quota.algorithm() == Algorithm::SlidingWindow
                     && wants.pressure.is_some();
-                if ledger.previous.pending() != 0 || unsettled {
+                if ledger.previous.pending() != 0 || unsettled || closes {
                     slots.push(current.previous());
                 }
             }
@@ -127,6 +128,11 @@ impl Cell {
                     }
                 }
             }
+        }
+        if let Some(edge) = &mut self.edge
+            && closes
+        {
+            edge.reads(now);
         }
         if slots.is_empty() {
             self.marks.set_told(Queued::Nothing);

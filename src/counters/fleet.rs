@@ -13,6 +13,8 @@ pub struct Fleet {
     nodes: AtomicU32,
     /// How long an exchange takes, in nanoseconds.
     trip: AtomicU64,
+    /// The store answers again, and others may not have told it what they know.
+    scattered: AtomicBool,
     /// This node is about to end.
     leaving: AtomicBool,
     /// Cost that was never sent, because nobody reads its window any more.
@@ -37,6 +39,7 @@ impl Fleet {
             health: AtomicU8::new(0),
             nodes: AtomicU32::new(1),
             trip: AtomicU64::new(TRIP_UNKNOWN.get()),
+            scattered: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             expired: AtomicU64::new(0),
         }
@@ -48,6 +51,7 @@ impl Fleet {
             health: AtomicU8::new(1),
             nodes: AtomicU32::new(1),
             trip: AtomicU64::new(TRIP_UNKNOWN.get()),
+            scattered: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             expired: AtomicU64::new(0),
         }
@@ -73,6 +77,17 @@ impl Fleet {
             let value = if health == StoreHealth::Up { 1 } else { 2 };
             self.health.store(value, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the store was lost, and others may not have told it yet what they have
+    /// admitted meanwhile: what it tells may be too little.
+    pub fn is_scattered(&self) -> bool {
+        self.scattered.load(Ordering::Relaxed)
+    }
+
+    /// See [`Fleet::is_scattered`].
+    pub fn set_scattered(&self, scattered: bool) {
+        self.scattered.store(scattered, Ordering::Relaxed);
     }
 
     pub(super) fn add_expired(&self, cost: u64) {

@@ -4,6 +4,8 @@ use super::*;
 use crate::units::{Algorithm, Consistency, EncodedIdentity, KeySecret, Pace, Partition};
 
 mod leases;
+mod settled;
+mod share;
 
 const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000_000);
 

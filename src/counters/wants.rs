@@ -96,7 +96,8 @@ impl Cell {
         };
         let standing = self.standing(edge, remaining, &terms, now);
         let mut wants = nothing;
-        let leases = !edge.is_at_rest(&terms, now) && !fleet.is_leaving();
+        let leases =
+            !edge.is_at_rest(&terms, now) && !fleet.is_leaving() && !self.is_held_back(fleet);
         let unsettled = terms.is_bounded() && !self.is_settled(edge);
         let asks = leases && standing.leases(&terms) && !standing.is_over(&terms) && !unsettled;
         if asks && standing.is_low(&terms) && edge.may_ask(&terms, now) {
@@ -119,6 +120,8 @@ impl Cell {
         } else {
             None
         };
+        let closes = self.closes(&terms, now, fleet);
+        wants.pressure = wants.pressure.max(closes.then_some(Pressure::Near));
         wants
     }
 

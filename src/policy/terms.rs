@@ -169,7 +169,10 @@ impl Standing {
         let enough = FAR * float(terms.capacity);
         let used = float(self.used.saturating_add(self.hold));
         let expected = match terms.supply {
-            Supply::AtTheTurn => used + self.fleet * self.left.as_secs_f64() < enough,
+            Supply::AtTheTurn => {
+                let to_come = self.fleet * self.left.as_secs_f64();
+                used + self.unheard(self.fleet) + to_come < enough
+            }
             Supply::Continuous | Supply::Trailing => {
                 self.fleet * terms.period.as_secs_f64() < FAR * float(terms.amount)
             }
@@ -233,11 +236,17 @@ impl Standing {
         let slow = !self.is_fast(self.certain, terms) && !self.overdue;
         let (age, reach) = (self.age.as_secs_f64(), terms.reach());
         let cost = float(cost.get());
+        // When the store keeps silent, the best guess is better than what is beyond doubt.
+        let demand = if self.overdue {
+            self.certain.max(self.fleet)
+        } else {
+            self.certain
+        };
         let room = self.room(terms) - cost;
-        let there_is_room = room - self.certain * (age + reach) >= 0.0;
-        let left = room - self.unheard(self.certain);
+        let there_is_room = room - demand * (age + reach) >= 0.0;
+        let left = room - self.unheard(demand);
         let lasts = match terms.supply {
-            Supply::AtTheTurn => left >= self.certain * self.left.as_secs_f64(),
+            Supply::AtTheTurn => left >= demand * self.left.as_secs_f64(),
             // What comes back is more than what is asked for.
             Supply::Continuous | Supply::Trailing => {
                 let demand = self.fleet.max(self.certain) * terms.period.as_secs_f64();

@@ -47,6 +47,12 @@ impl Dice {
     }
 }
 
+/// The weight of the `number`th of things in falling order, from zero: it has the rank
+/// r = `number` + 1 and the weight r^-`exponent`; zero for all alike, 1 for Zipf's law.
+pub(super) fn weight(number: u32, exponent: f64) -> f64 {
+    (f64::from(number) + 1.0).powf(-exponent)
+}
+
 /// Draws numbers by their weights, each in constant time (the alias method: Walker,
 /// 1977; the tables by Vose, 1991).
 #[derive(Clone, Debug)]
@@ -57,16 +63,15 @@ pub(super) struct Weighted {
 }
 
 impl Weighted {
-    /// Numbers below `count` (at least one of them), where the one of rank r, from 1,
-    /// has the weight r^-`exponent`: zero for all alike, 1 for Zipf's law.
+    /// Numbers below `count`, each with its [`weight`].
+    #[cfg(test)]
     pub(super) fn zipf(count: u32, exponent: f64) -> Weighted {
-        let weight = |rank: u32| f64::from(rank).powf(-exponent);
-        Weighted::new((1..=count.max(1)).map(weight).collect())
+        Weighted::new((0..count).map(|number| weight(number, exponent)).collect())
     }
 
     #[allow(clippy::cast_precision_loss)] // There are fewer than 2^32.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Casts saturate.
-    fn new(mut weights: Vec<f64>) -> Weighted {
+    pub(super) fn new(mut weights: Vec<f64>) -> Weighted {
         let mean = weights.iter().sum::<f64>() / weights.len() as f64;
         weights.iter_mut().for_each(|weight| *weight /= mean);
         let mut table: Vec<(u32, u32)> = (0..).take(weights.len()).map(|n| (u32::MAX, n)).collect();

@@ -1,5 +1,8 @@
 //! What a simulation has measured.
 
+use super::truth::Closed;
+use crate::units::Nanos;
+
 /// What a simulation has measured, from the first check on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
@@ -65,6 +68,68 @@ pub struct Over {
     pub p99: f64,
     /// The worst window.
     pub worst: f64,
+}
+
+/// What was measured of one slice of the keys, or of several.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// All that is counted.
+    pub(super) tally: Figures,
+    pub(super) closed: Closed,
+    pub(super) stale: Stale,
+}
+
+/// How old the store's word was at the checks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stale {
+    pub(super) sum: f64,
+    pub(super) count: u64,
+    pub(super) max: Nanos,
+}
+
+impl Measured {
+    /// What was measured of both.
+    pub fn join(mut self, other: Measured) -> Measured {
+        let (ours, theirs) = (&mut self.tally, other.tally);
+        ours.checks += theirs.checks;
+        ours.admitted += theirs.admitted;
+        let nodes = ours.admitted_by.len().max(theirs.admitted_by.len());
+        ours.admitted_by.resize(nodes, 0);
+        let each = ours.admitted_by.iter_mut().zip(theirs.admitted_by);
+        each.for_each(|(ours, theirs)| *ours += theirs);
+        ours.refused += theirs.refused;
+        ours.wrongly_refused += theirs.wrongly_refused;
+        ours.unavailable += theirs.unavailable;
+        ours.batches += theirs.batches;
+        ours.deltas += theirs.deltas;
+        ours.pushes += theirs.pushes;
+        ours.asked += theirs.asked;
+        ours.hellos += theirs.hellos;
+        ours.store_busy += theirs.store_busy;
+        ours.bytes_sent += theirs.bytes_sent;
+        ours.bytes_received += theirs.bytes_received;
+        self.closed.cold.extend(other.closed.cold);
+        self.closed.over.extend(other.closed.over);
+        self.closed.used += other.closed.used;
+        self.stale.sum += other.stale.sum;
+        self.stale.count += other.stale.count;
+        self.stale.max = self.stale.max.max(other.stale.max);
+        self
+    }
+
+    /// The figures of it.
+    #[allow(clippy::cast_precision_loss)] // Figures for people.
+    pub fn figures(self) -> Figures {
+        let windows = self.closed.over.len().max(1) as f64;
+        Figures {
+            used: self.closed.used / windows,
+            over: Over::of(self.closed.over),
+            cold: Over::of(self.closed.cold),
+            stale_mean: self.stale.sum / self.stale.count.max(1) as f64,
+            stale_max: self.stale.max.as_secs_f64(),
+            ..self.tally
+        }
+    }
 }
 
 impl Figures {

@@ -2,9 +2,10 @@
 
 use super::demand::Shape;
 use super::fault::Fault;
-use super::figures::Figures;
+use super::figures::{Figures, Measured};
 use super::network::Network;
 use super::node::Skew;
+use super::slice::Slice;
 use super::world::World;
 use crate::rules::Faults;
 use crate::units::{Algorithm, Consistency, Nanos, Pace, Partitions, QuotaError, StoreLoss};
@@ -20,6 +21,8 @@ pub struct Scenario {
     pub shape: Shape,
     /// How many callers there are, each with a limit of its own.
     pub keys: u32,
+    /// Which of them are simulated: usually all.
+    pub slice: Slice,
     /// How unevenly they ask: zero for all alike, 1 for Zipf's law.
     pub zipf: f64,
     /// How the limit counts.
@@ -104,6 +107,7 @@ impl Default for Scenario {
             rate: 2_000.0,
             shape: Shape::Even,
             keys: 1,
+            slice: Slice::WHOLE,
             zipf: 0.0,
             algorithm: Algorithm::FixedWindow,
             limit: 1_000,
@@ -128,7 +132,15 @@ impl Scenario {
     ///
     /// # Errors
     /// [`SimulationError`] if it makes no sense; nothing was simulated.
-    pub fn run(&self, mut progress: impl FnMut(Progress)) -> Result<Figures, SimulationError> {
+    pub fn run(&self, progress: impl FnMut(Progress)) -> Result<Figures, SimulationError> {
+        self.measure(progress).map(Measured::figures)
+    }
+
+    /// The same, for what is measured to be joined with other slices of the keys.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if it makes no sense; nothing was simulated.
+    pub fn measure(&self, mut progress: impl FnMut(Progress)) -> Result<Measured, SimulationError> {
         let mut world = World::new(self)?;
         let span = self.window.times(u64::from(self.windows) + 1);
         let start = world.start();
@@ -141,7 +153,7 @@ impl Scenario {
                 checks: world.checks(),
             });
         }
-        Ok(world.figures())
+        Ok(world.measured())
     }
 
     /// The rule file with the limit.

@@ -49,7 +49,7 @@ pub(super) enum Refusal {
 impl Truth {
     /// # Errors
     /// A quota without its limit cannot be computed with; it always can.
-    pub(super) fn new(quota: Quota, keys: u32, start: Timestamp) -> Result<Truth, QuotaError> {
+    pub(super) fn new(quota: Quota, keys: usize, start: Timestamp) -> Result<Truth, QuotaError> {
         let endless = u64::MAX >> 1;
         let (amount, burst) = match quota.algorithm() {
             Algorithm::FixedWindow | Algorithm::SlidingWindow => (endless, None),
@@ -69,7 +69,7 @@ impl Truth {
             meter,
             quota,
             start,
-            keys: vec![fresh; keys as usize],
+            keys: vec![fresh; keys],
             closed: Closed::default(),
         })
     }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use super::agenda::Agenda;
 use super::demand::{Arrival, Demand};
 use super::dice::{Dice, Weighted};
-use super::figures::Figures;
+use super::figures::{Figures, Stale};
 use super::node::{Making, Node, Skew};
 use super::scenario::{Scenario, SimulationError};
+use super::slice::Sliced;
 use super::store::{SimStore, Terms};
 use super::truth::Truth;
 use crate::counters::{Counters, Fleet};
@@ -22,7 +23,6 @@ use crate::sync::event::Report;
 use crate::sync::pacing;
 use crate::units::{Cost, Key, KeySecret, Limit, Nanos, Timestamp};
 use events::Happening;
-use judge::Stale;
 
 /// Everything.
 #[derive(Debug)]
@@ -51,6 +51,7 @@ pub struct World {
     demand: Option<Demand>,
     dice: Dice,
     limits: Vec<Arc<Limit>>,
+    sliced: Sliced,
     truth: Truth,
     tally: Figures,
     stale: Stale,
@@ -156,9 +157,14 @@ impl World {
             .start(quota.period());
         let now = start.before(WARM_UP);
         let mut dice = Dice::new(scenario.seed);
-        let keys = Weighted::zipf(scenario.keys, scenario.zipf);
+        if scenario.slice.number > 0 {
+            // Chance of its own.
+            dice = Dice::new(dice.number() ^ u64::from(scenario.slice.number));
+        }
+        let sliced = scenario.sliced(measured);
+        let keys = Weighted::new(sliced.weights.clone());
         let demand = Demand::new(
-            scenario.rate,
+            scenario.rate * sliced.part,
             scenario.shape,
             scenario.nodes,
             keys,
@@ -198,7 +204,8 @@ impl World {
             demand: Some(demand),
             dice,
             limits,
-            truth: Truth::new(quota, scenario.keys, start)?,
+            truth: Truth::new(quota, sliced.count(), start)?,
+            sliced,
             tally: Figures::default(),
             stale: Stale::default(),
             dumps: Vec::new(),
@@ -393,6 +400,11 @@ fn check(scenario: &Scenario) -> Result<(), SimulationError> {
     range(
         (1..=100_000_000).contains(&scenario.keys),
         "keys: from 1 to 100,000,000",
+    )?;
+    let slice = scenario.slice;
+    range(
+        slice.number < slice.of,
+        "slice: one of those that there are",
     )?;
     range(
         (0.0..=1e9).contains(&scenario.rate),

@@ -27,6 +27,9 @@ const MAX_CALLS: usize = 256;
 /// So many failures in a row, and the store counts as lost.
 const FAILURES_TO_LOSE: u32 = 3;
 const HELLO_EVERY: Nanos = Nanos::from_secs(1);
+/// How long after the store has come back the other nodes are waited for that have not
+/// said hello to it yet: longer than the longest pause between their attempts to connect.
+const REGROUPING: Nanos = Nanos::from_secs(6);
 const HOUSEKEEPING_EVERY: Nanos = Nanos::from_millis(250);
 /// How long to wait after a failure that will not pass by itself at once.
 const LATER: Nanos = Nanos::from_millis(500);
@@ -55,6 +58,8 @@ pub struct Core {
     /// hello is lost all the same.
     failed_batches: u32,
     failures: u32,
+    /// Until when the others are waited for, since the store was lost.
+    regrouping: Option<Timestamp>,
     estimator: Estimator,
     next_hello: Timestamp,
     next_housekeeping: Timestamp,
@@ -93,6 +98,7 @@ impl Core {
             told: None,
             failed_batches: 0,
             failures: 0,
+            regrouping: None,
             estimator: Estimator::default(),
             next_hello: Timestamp::EPOCH,
             next_housekeeping: Timestamp::EPOCH,
@@ -166,12 +172,12 @@ impl Core {
                         .push_back(Action::Report(Report::Disagreement(other.clone())));
                 }
                 self.link = link;
-                cells.fleet().set_nodes(reply.nodes);
-                self.answered(reply.time, trip, cells);
+                self.answered(reply.time, trip, cells, now);
+                self.regroup(reply.nodes, cells, now);
             }
             Event::Batch(call, reply, trip) => {
                 self.failed_batches = 0;
-                self.answered(reply.time, trip, cells);
+                self.answered(reply.time, trip, cells, now);
                 if let Some(Call::Batch(id)) = self.calls.remove(&call) {
                     self.batch_answered(id, &reply, cells, now);
                 }
@@ -381,7 +387,7 @@ impl Core {
         id
     }
 
-    fn answered(&mut self, time: Timestamp, trip: RoundTrip, cells: &Counters) {
+    fn answered(&mut self, time: Timestamp, trip: RoundTrip, cells: &Counters, now: Now) {
         self.failures = 0;
         cells.fleet().observe_trip(trip.received.since(trip.sent));
         let offset = self.estimator.observe(trip.sent, trip.received, time);
@@ -389,9 +395,24 @@ impl Core {
         let well = self.failed_batches < FAILURES_TO_LOSE && !matches!(self.link, Link::Barred(_));
         if well && self.told != Some(StoreHealth::Up) {
             self.told = Some(StoreHealth::Up);
+            self.regrouping = self.regrouping.map(|_| now.local.after(REGROUPING));
             cells.fleet().set_health(StoreHealth::Up);
             self.actions.push_back(Action::Report(Report::StoreUp));
         }
+    }
+
+    /// The store counts so many nodes. One that has lost its memory has heard of few, and
+    /// knows nothing of what the others have admitted: they are waited for.
+    fn regroup(&mut self, nodes: u32, cells: &Counters, now: Now) {
+        let fleet = cells.fleet();
+        if let Some(until) = self.regrouping {
+            if nodes < fleet.nodes() && now.local < until {
+                return;
+            }
+            self.regrouping = None;
+            fleet.set_scattered(false);
+        }
+        fleet.set_nodes(nodes);
     }
 
     fn failed(&mut self, failure: Failure, cells: &Counters) {
@@ -401,6 +422,8 @@ impl Core {
         let lost = self.failures.max(self.failed_batches) >= FAILURES_TO_LOSE;
         if lost && self.told != Some(StoreHealth::Lost) {
             self.told = Some(StoreHealth::Lost);
+            self.regrouping = Some(Timestamp::EPOCH.after(Nanos::MAX));
+            cells.fleet().set_scattered(true);
             cells.fleet().set_health(StoreHealth::Lost);
             self.actions
                 .push_back(Action::Report(Report::StoreLost(failure)));

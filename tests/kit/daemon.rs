@@ -20,6 +20,11 @@ impl Daemon {
     /// `serve` and the doors, such as `["--store", url, "--sync-interval", "100ms"]`,
     /// and waits until it says that it is ready.
     pub fn start(rules: &str, args: &[&str]) -> Daemon {
+        Daemon::start_in(rules, args, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn start_in(rules: &str, args: &[&str], environment: &[(&str, &str)]) -> Daemon {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(dir.path().join("rules.yaml"), rules).expect("a file can be written");
         let log = File::create(dir.path().join("daemon.log")).expect("a log file");
@@ -32,6 +37,7 @@ impl Daemon {
             .arg("--admin")
             .arg(unix(dir.path(), "admin"))
             .args(args)
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log)

@@ -260,6 +260,28 @@ pub fn validate(
     kind: Option<FileKind>,
     surroundings: &Surroundings,
 ) -> Result<Sound, Vec<Fault>> {
+    let (kind, compiled) = compile(path, kind, surroundings)?;
+    Ok(Sound {
+        kind,
+        rules: rule_names(&compiled.rules).len(),
+        warnings: compiled.warnings,
+    })
+}
+
+/// The rules of one file, a config file or a rule file, or of a directory of rule
+/// files. The files of secrets need not be there: the keys are made with the public one.
+///
+/// # Errors
+/// Everything that is wrong.
+pub fn rules_of(path: &Path, surroundings: &Surroundings) -> Result<RuleSet, Vec<Fault>> {
+    compile(path, None, surroundings).map(|(_, compiled)| compiled.rules)
+}
+
+fn compile(
+    path: &Path,
+    kind: Option<FileKind>,
+    surroundings: &Surroundings,
+) -> Result<(FileKind, Compiled), Vec<Fault>> {
     let mut sources = rule_sources(path).map_err(|fault| vec![fault])?;
     let kind = match (kind, sources.as_slice()) {
         (Some(kind), _) => kind,
@@ -282,11 +304,7 @@ pub fn validate(
                 .map_err(|broken| broken.0.into_iter().map(Fault::from).collect::<Vec<_>>())?
         }
     };
-    Ok(Sound {
-        kind,
-        rules: rule_names(&compiled.rules).len(),
-        warnings: compiled.warnings,
-    })
+    Ok((kind, compiled))
 }
 
 /// The names of the rules, each once, in their order.

@@ -201,11 +201,12 @@ fn a_share_of_a_limit_brings_no_cell_near_it() {
     let node = Node::new(Algorithm::FixedWindow, 1_000, LONG);
     let share = node.limit.quota.share(4);
     node.counters.fleet().set_health(StoreHealth::Lost);
-    let cost = Cost::new(90);
+    node.counters.fleet().set_nodes(4);
+    let cost = Cost::new(20);
     let taken = node
         .counters
         .take(&node.limit, &share, node.key, cost, START);
-    assert_eq!(taken.outcome.remaining, 160);
+    assert_eq!(taken.outcome.remaining, 230);
     let delta = node.freeze(node.slot(START), START);
-    assert_eq!((delta.cost, delta.room, delta.ask), (90, 1_000, None));
+    assert_eq!((delta.cost, delta.room, delta.ask), (20, 1_000, None));
 }

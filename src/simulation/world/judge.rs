@@ -1,19 +1,12 @@
 //! Checks, and what the truth has to say about them.
 
-use super::super::figures::{Figures, Over};
+use super::super::figures::{Figures, Measured};
 use super::super::scenario::RULE;
+use super::super::sizes;
 use super::super::truth::{Refusal, part};
 use super::{Admission, World};
 use crate::engine::{Begun, Decision, Outcome, Request, Subject, Unanswered};
 use crate::units::{Cost, Nanos, Timestamp};
-
-/// How old the store's word was at the checks.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stale {
-    sum: f64,
-    count: u64,
-    max: Nanos,
-}
 
 /// What a decision says: the outcome, when it was decided, what is left, and how old the
 /// store's word was.
@@ -29,7 +22,7 @@ impl World {
         let place = self.places.get(node)?;
         let present = place.node.as_ref().filter(|node| !node.is_leaving())?;
         present.set_time(self.now);
-        let number = key.to_be_bytes();
+        let number = self.sliced.number(key).to_be_bytes();
         let subject = Subject::Rule {
             rule: RULE,
             key: &number,
@@ -97,24 +90,32 @@ impl World {
     }
 
     /// Ends it, and answers what was measured.
-    #[allow(clippy::cast_precision_loss)] // Figures for people.
     pub fn figures(self) -> Figures {
-        let closed = self.truth.close();
-        let windows = closed.over.len() as f64;
-        Figures {
-            nodes: self.scenario.nodes,
-            seconds: self.now.since(self.start).as_secs_f64(),
-            used: if windows > 0.0 {
-                closed.used / windows
-            } else {
-                0.0
+        self.measured().figures()
+    }
+
+    /// Ends it, and answers what was measured, to be joined with other slices. The
+    /// nodes greet the store once, however many slices there are.
+    pub fn measured(self) -> Measured {
+        let mut tally = self.tally;
+        let mut worked = self.store_worked;
+        if self.scenario.slice.number > 0 {
+            let hellos = std::mem::take(&mut tally.hellos);
+            worked = worked.minus(self.scenario.service.command.times(hellos));
+            tally.bytes_sent = tally.bytes_sent.saturating_sub(sizes::HELLO * hellos);
+            let answered = sizes::HELLO_REPLY * hellos;
+            tally.bytes_received = tally.bytes_received.saturating_sub(answered);
+        }
+        let passed = self.now.since(self.start);
+        Measured {
+            tally: Figures {
+                nodes: self.scenario.nodes,
+                seconds: passed.as_secs_f64(),
+                store_busy: part(worked.get(), passed.get()),
+                ..tally
             },
-            over: Over::of(closed.over),
-            cold: Over::of(closed.cold),
-            store_busy: part(self.store_worked.get(), self.now.since(self.start).get()),
-            stale_mean: self.stale.sum / self.stale.count.max(1) as f64,
-            stale_max: self.stale.max.as_secs_f64(),
-            ..self.tally
+            closed: self.truth.close(),
+            stale: self.stale,
         }
     }
 }

@@ -18,23 +18,23 @@ fn actions(core: &mut Core) -> Vec<Action> {
     std::iter::from_fn(|| core.next_action()).collect()
 }
 
-/// Connects, and says that this node agrees with the fleet.
-fn open(core: &mut Core, cells: &Counters) {
-    core.handle(Event::Connected, cells, NOW);
+/// Connects, and hears that this node agrees with a fleet of so many nodes.
+fn greet(core: &mut Core, cells: &Counters, nodes: u32, now: Now) {
+    core.handle(Event::Connected, cells, now);
     let hello = actions(core).into_iter().find_map(|action| match action {
         Action::Hello(call, _) => Some(call),
         _ => None,
     });
     let reply = HelloReply {
         agreement: Agreement::Agreed,
-        nodes: 1,
-        time: NOW.fleet,
+        nodes,
+        time: now.fleet,
     };
     let trip = RoundTrip {
-        sent: NOW.local,
-        received: NOW.local,
+        sent: now.local,
+        received: now.local,
     };
-    core.handle(Event::Hello(hello.unwrap(), reply, trip), cells, NOW);
+    core.handle(Event::Hello(hello.unwrap(), reply, trip), cells, now);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
         partitions: Partitions::new(16_384).unwrap(),
         poll: Nanos::from_millis(5),
     });
-    open(&mut core, &cells);
+    greet(&mut core, &cells, 1, NOW);
     // Cells of more hashes than can be under way at once.
     let hour = Nanos::from_secs(3_600);
     let quota = Quota::new(Algorithm::FixedWindow, 1_000_000, hour, None).unwrap();
@@ -73,4 +73,69 @@ fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
     core.handle(Event::Disconnected(gone), &cells, NOW);
     let left = actions(&mut core);
     assert!(!left.iter().any(is_batch), "{left:?}");
+}
+
+fn core() -> Core {
+    Core::new(CoreConfig {
+        boot: Boot::new(1),
+        partitions: Partitions::new(256).unwrap(),
+        poll: Nanos::from_millis(5),
+    })
+}
+
+fn lose(core: &mut Core, cells: &Counters) {
+    for _ in 0..FAILURES_TO_LOSE {
+        core.handle(Event::Disconnected(Failure::Disconnected), cells, NOW);
+    }
+    assert_eq!(cells.fleet().health(), StoreHealth::Lost);
+}
+
+fn after(seconds: u64) -> Now {
+    let after = |at: Timestamp| at.after(Nanos::from_secs(seconds));
+    Now {
+        local: after(NOW.local),
+        fleet: after(NOW.fleet),
+    }
+}
+
+#[test]
+fn a_store_that_has_forgotten_the_fleet_is_not_believed_before_all_are_back() {
+    let cells = Counters::new(10, Fleet::with_store());
+    let mut core = core();
+    greet(&mut core, &cells, 4, NOW);
+    assert!(!cells.fleet().is_scattered());
+    lose(&mut core, &cells);
+    greet(&mut core, &cells, 1, after(20));
+    assert_eq!(cells.fleet().health(), StoreHealth::Up);
+    assert_eq!(
+        (cells.fleet().nodes(), cells.fleet().is_scattered()),
+        (4, true)
+    );
+    greet(&mut core, &cells, 4, after(21));
+    assert_eq!(
+        (cells.fleet().nodes(), cells.fleet().is_scattered()),
+        (4, false)
+    );
+    // Afterwards a node may leave as ever.
+    greet(&mut core, &cells, 3, after(22));
+    assert_eq!(cells.fleet().nodes(), 3);
+}
+
+#[test]
+fn those_who_do_not_come_back_are_not_waited_for_for_ever() {
+    let cells = Counters::new(10, Fleet::with_store());
+    let mut core = core();
+    greet(&mut core, &cells, 4, NOW);
+    lose(&mut core, &cells);
+    greet(&mut core, &cells, 3, after(20));
+    greet(&mut core, &cells, 3, after(25));
+    assert_eq!(
+        (cells.fleet().nodes(), cells.fleet().is_scattered()),
+        (4, true)
+    );
+    greet(&mut core, &cells, 3, after(26));
+    assert_eq!(
+        (cells.fleet().nodes(), cells.fleet().is_scattered()),
+        (3, false)
+    );
 }

@@ -1,0 +1,111 @@
+//! What a node admits while it hears nothing of the others: its share of what is left.
+
+use super::body::Body;
+use super::cell::Cell;
+use super::{Fleet, StoreHealth};
+use crate::algorithms::{Outcome, Verdict, WindowState};
+use crate::units::{Cost, Quota, StoreLoss, Timestamp};
+
+/// Which costs of its own a node takes the others to have admitted as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mirrored {
+    /// Those that the store has not been told of.
+    Unsent,
+    /// All of the window: the store has told of this node's, and not yet of the others'.
+    All,
+}
+
+impl Cell {
+    /// Whether the cell keeps to its share although the store answers, because others may
+    /// not have told it yet what they have admitted meanwhile.
+    pub(super) fn is_held_back(&self, fleet: &Fleet) -> bool {
+        fleet.is_scattered() && self.limit.on_store_loss == StoreLoss::Share
+    }
+
+    /// Takes `cost` if `quota` is this node's share of a limit that counts by windows;
+    /// else answers `None`, and takes nothing.
+    pub(super) fn take_share(
+        &mut self,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> Option<Outcome> {
+        let outcome = self.probe_share(quota, cost, now, fleet)?;
+        if let Verdict::Admitted { .. } = outcome.verdict {
+            // Where the share admits it, the limit does.
+            let limit = self.limit.quota;
+            self.body.take(&limit, cost, now);
+        }
+        Some(outcome)
+    }
+
+    /// What [`Cell::take_share`] would be told.
+    ///
+    /// Every node is taken to have admitted what this one has admitted and nobody else
+    /// knows of. So what this node may admit so is what the limit leaves of all that is
+    /// known, divided by the number of nodes and rounded up.
+    pub(super) fn probe_share(
+        &self,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> Option<Outcome> {
+        let limit = &self.limit.quota;
+        if quota.amount() >= limit.amount() {
+            return None;
+        }
+        let nodes = u64::from(fleet.nodes());
+        let mirrored = match fleet.health() {
+            StoreHealth::Up => Mirrored::All,
+            StoreHealth::Lost | StoreHealth::Absent => Mirrored::Unsent,
+        };
+        let mut state = self.mirrored(mirrored, nodes)?;
+        // The last unit of every other node is let go: no share is nothing.
+        let others = nodes - 1;
+        let whole = cost.get().saturating_mul(nodes).saturating_sub(others);
+        let outcome = state.take(limit, Cost::new(whole), now);
+        let charged = matches!(outcome.verdict, Verdict::Admitted { .. }) && !cost.is_peek();
+        let left = outcome.remaining;
+        let left = if charged {
+            left.saturating_sub(others)
+        } else {
+            left
+        };
+        Some(Outcome {
+            remaining: left.div_ceil(nodes),
+            ..outcome
+        })
+    }
+
+    /// The counts as they are if each of `nodes` nodes has done as this one has.
+    fn mirrored(&self, mirrored: Mirrored, nodes: u64) -> Option<WindowState> {
+        let Body::Window { state, ledger } = &self.body else {
+            return None;
+        };
+        let hold = self.edge.as_ref().map_or(0, |edge| edge.hold);
+        let (current, previous) = (state.id(), state.id().previous());
+        let windows = [
+            (
+                current,
+                state.current().saturating_add(hold),
+                ledger.current,
+                hold,
+            ),
+            (previous, state.previous(), ledger.previous, 0),
+        ];
+        let mut all = *state;
+        for (window, used, account, hold) in windows {
+            let count = match mirrored {
+                Mirrored::Unsent => {
+                    let unsent = u64::try_from(account.pending()).unwrap_or(0);
+                    used.saturating_add(unsent.saturating_mul(nodes - 1))
+                }
+                Mirrored::All => used.max(account.own().saturating_sub(hold).saturating_mul(nodes)),
+            };
+            all.set(window, count);
+        }
+        Some(all)
+    }
+}
