@@ -135,7 +135,8 @@ impl Measured {
 impl Figures {
     /// Commands a second that the store carried out for the whole fleet.
     pub fn commands_per_second(&self) -> f64 {
-        let sent = self.batches.saturating_add(self.hellos);
+        // With each hello the seal is asked for.
+        let sent = self.batches.saturating_add(self.hellos.saturating_mul(2));
         self.per_second(sent.saturating_add(self.asked))
     }
 

@@ -14,10 +14,10 @@ const TOLD: u64 = 12;
 pub(super) const ANNOUNCEMENT: u64 = 130;
 /// The answer without its totals: token and time.
 const BATCH_REPLY: u64 = 45;
-/// A hello.
-pub(super) const HELLO: u64 = 230;
+/// A hello, and the question for the seal.
+pub(super) const HELLO: u64 = 330;
 /// What is answered to one.
-pub(super) const HELLO_REPLY: u64 = 60;
+pub(super) const HELLO_REPLY: u64 = 140;
 
 /// The bytes of a batch's command.
 pub(super) fn batch(batch: &Batch) -> u64 {
@@ -38,6 +38,7 @@ mod tests {
     use crate::counters::{Delta, HashId, Slot, Space};
     use crate::sync::SyncConfig;
     use crate::sync::batch::{Boot, Hello, LaneName, Token};
+    use crate::sync::seal::Told;
     use crate::sync::wire::Wire;
     use crate::units::{Algorithm, KeySecret, Nanos, Pace, Partition, Partitions, Quota, WindowId};
 
@@ -96,6 +97,8 @@ mod tests {
                 wire.batch(&sent, None).get_packed_command().len(),
             );
         }
-        assert_near(HELLO, wire.hello(Hello::Alive).get_packed_command().len());
+        let hello = wire.hello(Hello::Alive).get_packed_command().len();
+        let seal = wire.seal(&Told::default()).get_packed_command().len();
+        assert_near(HELLO, hello + seal);
     }
 }

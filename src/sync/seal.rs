@@ -113,7 +113,8 @@ pub(super) fn key(fleet: &str) -> String {
     format!("{fleet}:{{fleet}}:seal")
 }
 
-/// The command that asks a server for the seal of `fleet`, and renews it if need be.
+/// The command that asks a server, taught or not, for the seal of `fleet`, and has it
+/// renewed if need be.
 pub fn ask(fleet: &str, told: &Told) -> Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(SEAL).arg(1).arg(key(fleet)).arg(told.number());

@@ -6,7 +6,7 @@ use super::announcement;
 use super::batch::{Agreement, Batch, BatchReply, Boot, Granted, Hello, HelloReply, Stored, Token};
 use super::config::SyncConfig;
 use super::error::Failure;
-use super::seal::{self, Seal, Told};
+use super::seal::{self, SEAL, Seal, Told};
 use crate::counters::{Delta, HashId, Slot, Space};
 use crate::units::{Consistency, Nanos, Partition, Partitions, Timestamp};
 
@@ -25,6 +25,7 @@ pub struct Wire {
     window: Script,
     bucket: Script,
     hello: Script,
+    seal: Script,
 }
 
 const WINDOW: &str = include_str!("../../lua/sync_window.lua");
@@ -49,12 +50,13 @@ impl Wire {
             window: Script::new(WINDOW),
             bucket: Script::new(BUCKET),
             hello: Script::new(HELLO),
+            seal: Script::new(SEAL),
         }
     }
 
     /// The commands that teach the store the scripts.
-    pub fn load() -> [Cmd; 3] {
-        [WINDOW, BUCKET, HELLO].map(|script| {
+    pub fn load() -> [Cmd; 4] {
+        [WINDOW, BUCKET, HELLO, SEAL].map(|script| {
             let mut command = redis::cmd("SCRIPT");
             command.arg("LOAD").arg(script);
             command
@@ -147,7 +149,13 @@ impl Wire {
 
     /// The command that asks for the seal.
     pub fn seal(&self, told: &Told) -> Cmd {
-        seal::ask(&self.fleet, told)
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(self.seal.get_hash());
+        command
+            .arg(1)
+            .arg(seal::key(&self.fleet))
+            .arg(told.number());
+        command
     }
 
     /// The command that says `hello`.

@@ -85,7 +85,7 @@ pub(super) struct Way {
 }
 
 /// Round trips that it takes to connect: TCP, the protocol, and each script.
-const TRIPS_TO_CONNECT: u64 = 5;
+const TRIPS_TO_CONNECT: u64 = 6;
 /// How long the daemon's sweep takes to look at every cell.
 const SWEEP_ROUND: Nanos = Nanos::from_secs(10);
 
