@@ -184,7 +184,7 @@ fn what_makes_no_sense_is_told_and_the_code_is_two() {
     for (line, told) in [
         (
             "--consistency exact",
-            "write one of approximate, strict, local",
+            "write one of approximate, bounded, strict, local",
         ),
         (
             "--rate fast",

@@ -117,6 +117,25 @@ impl Measured {
         self
     }
 
+    /// The same, with what the store has to do taken `of` / `measured` times: what was
+    /// measured are so many of all slices. The checks are those that were simulated.
+    pub fn scaled(mut self, of: u64, measured: u64) -> Measured {
+        let measured = measured.max(1);
+        let tally = &mut self.tally;
+        for count in [
+            &mut tally.batches,
+            &mut tally.deltas,
+            &mut tally.pushes,
+            &mut tally.asked,
+            &mut tally.bytes_sent,
+            &mut tally.bytes_received,
+        ] {
+            *count = count.saturating_mul(of) / measured;
+        }
+        tally.store_busy *= super::truth::part(of, measured);
+        self
+    }
+
     /// The figures of it.
     #[allow(clippy::cast_precision_loss)] // Figures for people.
     pub fn figures(self) -> Figures {

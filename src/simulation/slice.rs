@@ -178,6 +178,28 @@ mod tests {
     }
 
     #[test]
+    fn some_slices_scaled_tell_what_the_store_has_to_do_for_all() {
+        let whole = cut(&fleet(), 1);
+        let slice = |number| Scenario {
+            slice: Slice { number, of: 8 },
+            ..fleet()
+        };
+        let measured = (0..4).map(|number| slice(number).measure(|_| ()).unwrap());
+        let some = measured.reduce(Measured::join).unwrap().scaled(8, 4);
+        let some = some.figures();
+        assert_eq!(some.hellos, whole.hellos);
+        for (some, whole) in [
+            (some.batches, whole.batches),
+            (some.deltas, whole.deltas),
+            (some.bytes_sent, whole.bytes_sent),
+        ] {
+            assert!(some.abs_diff(whole) * 5 <= whole, "{some}, not {whole}");
+        }
+        let busy = some.store_busy / whole.store_busy;
+        assert!((0.8..1.2).contains(&busy), "{busy}");
+    }
+
+    #[test]
     fn only_large_fleets_are_cut() {
         assert_eq!(fleet().slices().len(), 1);
         let large = Scenario {

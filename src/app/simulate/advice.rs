@@ -19,13 +19,18 @@ pub(super) enum Choice<'r> {
     None(&'r Row),
     /// No caller ever wanted more than the limit, so none can be exceeded. The longest.
     NeverFull(&'r Row),
+    /// Every check was put to the store, so the interval is of no account.
+    Asked(&'r Row),
 }
 
 impl Choice<'_> {
     /// The row that it is about.
     pub(super) fn row(&self) -> &Row {
         match self {
-            Choice::Within(row) | Choice::None(row) | Choice::NeverFull(row) => row,
+            Choice::Within(row)
+            | Choice::None(row)
+            | Choice::NeverFull(row)
+            | Choice::Asked(row) => row,
         }
     }
 }
@@ -43,7 +48,9 @@ fn choose(rows: &[Row], target: f64) -> Option<Advice<'_>> {
         fitting.max_by_key(|row| row.every)
     };
     let worst = |row: &Row| row.figures.over.worst;
-    let choice = if rows.iter().all(|row| row.figures.over.windows == 0) {
+    let choice = if let Some(row) = rows.iter().find(|row| row.is_asked()) {
+        Choice::Asked(row)
+    } else if rows.iter().all(|row| row.figures.over.windows == 0) {
         Choice::NeverFull(longest(&|_| true)?)
     } else if let Some(row) = longest(&|row| worst(row) <= target) {
         Choice::Within(row)
@@ -101,6 +108,14 @@ mod tests {
     fn where_nothing_was_full_there_is_nothing_to_exceed() {
         let rows = [row(10, 0, 0.0), row(100, 0, 0.0)];
         assert_eq!(advise(&rows, 0.0)[0].choice, Choice::NeverFull(&rows[1]));
+    }
+
+    #[test]
+    fn where_the_store_is_asked_there_is_no_interval_to_choose() {
+        let mut rows = [row(10, 9, 0.0), row(100, 9, 0.0)];
+        rows.iter_mut()
+            .for_each(|row| row.mode = Consistency::Strict);
+        assert_eq!(advise(&rows, 0.01)[0].choice, Choice::Asked(&rows[0]));
     }
 
     #[test]

@@ -44,9 +44,16 @@ The columns:
             interval/window; never more than is asked, or than the limit on every
             node. Commands: one for each node and caller that had something to send
 
-The same command line prints the same figures on every machine. A large fleet takes
-long: a core simulates about a million checks a second, so from 2 million checks in
-a window on there are fewer windows, down to 1 after the first.";
+The same command line prints the same figures on every machine.
+
+A large fleet takes long. From 400,000 checks in a window on there are fewer windows,
+down to 1 after the first. With more than a million cells (nodes x callers) the
+callers are cut into slices by their partition in the store, each of them simulated
+for itself with all nodes, on as many cores as there are; slices never wait for each
+other in the store, so look whether it is busy. With more than 60 million checks for
+an interval only some of the slices are simulated, and so only some of the callers,
+but all nodes; what the store has to do is scaled. --windows and --sample ask for
+more.";
 
 /// The arguments of `tidegate simulate`.
 #[derive(clap::Args)]
@@ -129,6 +136,10 @@ pub(in crate::app) struct SimulateArgs {
     #[arg(long, value_name = "NUMBER", help_heading = RUN,
           value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub(super) windows: Option<u32>,
+    /// The part of a large fleet's callers that is simulated; what the store has to do
+    /// is scaled to all [default: 100%, or less if that would take long]
+    #[arg(long, value_name = "PERCENT", help_heading = RUN, value_parser = read_percent)]
+    pub(super) sample: Option<f64>,
     /// Where all chance comes from
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = RUN)]
     pub(super) seed: u64,

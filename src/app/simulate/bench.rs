@@ -23,6 +23,13 @@ pub(super) struct Row {
     pub(super) plain_commands: f64,
 }
 
+impl Row {
+    /// Whether each check was put to the store, so that the interval is of no account.
+    pub(super) fn is_asked(&self) -> bool {
+        self.mode == Consistency::Strict
+    }
+}
+
 enum Word {
     Progress(usize, Progress),
     End(usize, Box<Result<Measured, SimulationError>>),
@@ -40,7 +47,8 @@ pub(super) fn run(
     tells: bool,
 ) -> Result<Vec<Row>, SimulateFault> {
     let scenarios = plan.scenarios();
-    let slices: Vec<Scenario> = scenarios.iter().flat_map(Scenario::slices).collect();
+    let some = |scenario: &Scenario| scenario.slices().into_iter().take(plan.slices);
+    let slices: Vec<Scenario> = scenarios.iter().flat_map(some).collect();
     let threads = threads.get().min(slices.len());
     let mut measured: Vec<Option<Measured>> = vec![None; slices.len()];
     let mut display = tells.then(|| Display::of(slices.len()));
@@ -74,12 +82,15 @@ pub(super) fn run(
     let plain = Plain::of(&plan.common);
     let mut measured = measured.into_iter().flatten();
     let row = |scenario: &Scenario| {
-        let slices = measured.by_ref().take(scenario.slices().len());
+        let all = scenario.slices().len();
+        let slices = measured.by_ref().take(plan.slices);
+        let measured = slices.reduce(Measured::join)?;
+        let measured = measured.scaled(all as u64, plan.slices as u64);
         let every = scenario.pace.interval;
         Some(Row {
             mode: scenario.consistency,
             every,
-            figures: slices.reduce(Measured::join)?.figures(),
+            figures: measured.figures(),
             plain_over: plain.over(every),
             plain_commands: plain.commands(every),
         })

@@ -41,8 +41,8 @@ text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-seri
 .line{fill:none;stroke-width:2.5;stroke-linejoin:round;stroke-linecap:round}\
 .fine{stroke-width:1.5;stroke-opacity:.75}.plain{stroke:#8b949e;stroke-dasharray:6 5}\
 .target{stroke:#d1495b;stroke-dasharray:2 4;stroke-width:1.5}.wanted{fill:#d1495b}\
-.m0{stroke:#2f81f7}.m1{stroke:#2da44e}.m2{stroke:#bf8700}\
-.d0{fill:#2f81f7}.d1{fill:#2da44e}.d2{fill:#bf8700}.hollow{fill:none;stroke-width:1.5}\
+.m0{stroke:#2f81f7}.m1{stroke:#2da44e}.m2{stroke:#bf8700}.m3{stroke:#a371f7}\
+.d0{fill:#2f81f7}.d1{fill:#2da44e}.d2{fill:#bf8700}.d3{fill:#a371f7}.hollow{fill:none;stroke-width:1.5}\
 .grey{fill:#8b949e}.value{font-size:12px;font-weight:600}\
 @media(prefers-color-scheme:light){text{fill:#57606a}.title,.head{fill:#24292f}}\
 @media(prefers-color-scheme:dark){text{fill:#9da7b3}.title,.head{fill:#e6edf3}}";
@@ -118,16 +118,28 @@ fn legend(plan: &Plan, svg: &mut String) -> fmt::Result {
     entries.push((worst.to_owned(), "worst window".to_owned()));
     let p99 = "<circle class=\"hollow axis\" cx=\"19\" cy=\"0\" r=\"3.5\"/>";
     entries.push((p99.to_owned(), "p99".to_owned()));
-    let mut x = 24.0;
+    let (mut x, mut y) = (24.0, 82.0);
     for (marks, text) in entries {
+        let width = 33.0 + width_of(&text);
+        if x + width > WIDTH {
+            (x, y) = (24.0, y + 20.0);
+        }
         writeln!(
             svg,
-            "<g transform=\"translate({x:.0} 86)\">{marks}<text x=\"33\" y=\"4\">{text}</text></g>"
+            "<g transform=\"translate({x:.0} {y})\">{marks}<text x=\"33\" y=\"4\">{text}</text></g>"
         )?;
-        let letters = text.chars().fold(0.0, |sum, _| sum + 6.4);
-        x += 33.0 + letters + 16.0;
+        x += width + 18.0;
     }
     Ok(())
+}
+
+/// About how long a text is.
+fn width_of(text: &str) -> f64 {
+    let widths = text.chars().map(|letter| match letter {
+        ' ' | '.' | ':' | ',' | 'f' | 'i' | 'l' | 't' => 4.5,
+        _ => 8.0,
+    });
+    widths.sum()
 }
 
 /// The scale of the intervals, with some room on both sides.
@@ -173,11 +185,12 @@ impl Panel<'_> {
             writeln!(svg, "<path class=\"target\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>")?;
         }
         self.line(&self.rows[..self.intervals()], "plain", &up, &plain, svg)?;
+        let mut written = Vec::new();
         for (number, rows) in self.by_mode() {
             self.line(rows, &format!("fine m{number}"), &up, &p99, svg)?;
             self.line(rows, &format!("m{number}"), &up, &worst, svg)?;
             self.rings(rows, &format!("hollow m{number}"), &up, &p99, svg)?;
-            self.dots(rows, number, &up, &worst, &percent, svg)?;
+            self.dots(rows, number, &up, (&worst, percent), &mut written, svg)?;
         }
         Ok(())
     }
@@ -192,9 +205,10 @@ impl Panel<'_> {
         let heading = "Commands a second to the store";
         self.frame(heading, COMMANDS, &up, grouped, svg)?;
         self.line(&self.rows[..self.intervals()], "plain", &up, &plain, svg)?;
+        let mut written = Vec::new();
         for (number, rows) in self.by_mode() {
             self.line(rows, &format!("m{number}"), &up, &ours, svg)?;
-            self.dots(rows, number, &up, &ours, &grouped, svg)?;
+            self.dots(rows, number, &up, (&ours, grouped), &mut written, svg)?;
         }
         let middle = (LEFT + RIGHT) / 2.0;
         let below = COMMANDS.1 + 48.0;
@@ -307,31 +321,38 @@ impl Panel<'_> {
         Ok(())
     }
 
-    /// Points with their values beside them, as far as there is room.
+    /// Points with their values beside them, as far as there is room beside the values
+    /// that are already written.
     fn dots(
         &self,
         rows: &[Row],
         number: usize,
         up: &Scale,
-        of: Shown<'_>,
-        label: &dyn Fn(f64) -> String,
+        (of, label): (Shown<'_>, fn(f64) -> String),
+        written: &mut Vec<(f64, f64)>,
         svg: &mut String,
     ) -> fmt::Result {
-        let mut last = f64::NEG_INFINITY;
         for (x, y, value) in self.points(rows, up, of) {
             writeln!(
                 svg,
                 "<circle class=\"d{number}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"
             )?;
-            if x - last > 44.0 {
-                let above = y - 10.0;
+            let is_free = |at: &f64| {
+                let near = |other: &(f64, f64)| (other.0 - x).abs() < 44.0;
+                let beside = written.iter().filter(|other| near(other));
+                let inside = *at < up.at(0.0);
+                inside && beside.into_iter().all(|other| (other.1 - at).abs() > 12.0)
+            };
+            // Above the point, or else below it.
+            let free = [y - 10.0, y + 19.0].into_iter().find(is_free);
+            if let Some(at) = free {
                 let text = label(value);
                 writeln!(
                     svg,
-                    "<text class=\"value d{number}\" x=\"{x:.1}\" y=\"{above:.1}\" \
+                    "<text class=\"value d{number}\" x=\"{x:.1}\" y=\"{at:.1}\" \
                      text-anchor=\"middle\">{text}</text>"
                 )?;
-                last = x;
+                written.push((x, at));
             }
         }
         Ok(())

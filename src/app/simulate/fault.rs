@@ -53,6 +53,12 @@ pub(super) enum SimulateFault {
     /// A lone caller cannot be unlike others.
     #[error("--zipf: with one caller there is none to be unlike; write --keys 1000 or the like")]
     OneKey,
+    /// So small a fleet is simulated as a whole.
+    #[error(
+        "--sample: so small a fleet is simulated as a whole; leave it out, or write more \
+         --nodes or --keys"
+    )]
+    Sample,
     /// Two paces contradict each other.
     #[error(
         "{flag}: {given} contradicts --sync-interval {interval}; an interval lies between its \

@@ -31,6 +31,7 @@ pub(super) fn object(plan: &Plan, rows: &[Row]) -> Value {
             "jitter_ms": millis(common.network.jitter),
             "loss": common.network.loss,
             "windows": common.windows,
+            "sample": plan.sampled(),
             "seed": common.seed,
         },
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
@@ -40,6 +41,7 @@ pub(super) fn object(plan: &Plan, rows: &[Row]) -> Value {
                 Choice::Within(row) => ("within_target", row),
                 Choice::None(row) => ("none_within_target", row),
                 Choice::NeverFull(row) => ("never_full", row),
+                Choice::Asked(row) => ("no_interval_to_choose", row),
             };
             json!({
                 "mode": mode_name(advice.mode),
@@ -57,6 +59,8 @@ pub(super) fn object(plan: &Plan, rows: &[Row]) -> Value {
 fn row(row: &Row) -> Value {
     let figures = &row.figures;
     let a_second = |count: u64| count as f64 / figures.seconds.max(f64::MIN_POSITIVE);
+    // What single checks cost the store is not measured.
+    let known = |figure: f64| (!row.is_asked()).then_some(figure);
     json!({
         "mode": mode_name(row.mode),
         "sync_interval_ms": millis(row.every),
@@ -74,9 +78,10 @@ fn row(row: &Row) -> Value {
         "deltas_per_second": a_second(figures.deltas),
         "hellos_per_second": a_second(figures.hellos),
         "pushes_per_second": a_second(figures.pushes),
-        "bytes_sent_per_second": a_second(figures.bytes_sent),
-        "bytes_received_per_second": a_second(figures.bytes_received),
-        "store_busy": figures.store_busy,
+        "asked_per_second": a_second(figures.asked),
+        "bytes_sent_per_second": known(a_second(figures.bytes_sent)),
+        "bytes_received_per_second": known(a_second(figures.bytes_received)),
+        "store_busy": known(figures.store_busy),
         "stale_mean_ms": figures.stale_mean * 1e3,
         "stale_max_ms": figures.stale_max * 1e3,
         "plain": {

@@ -4,8 +4,9 @@ use super::values::BadValue;
 use crate::units::Consistency;
 
 /// Each with its name in rule files.
-const MODES: [(&str, Consistency); 3] = [
+const MODES: [(&str, Consistency); 4] = [
     ("approximate", Consistency::Approximate),
+    ("bounded", Consistency::Bounded),
     ("strict", Consistency::Strict),
     ("local", Consistency::Local),
 ];

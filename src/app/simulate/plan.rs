@@ -24,6 +24,8 @@ pub(super) struct Plan {
     /// What was said of the shortest and the longest pace.
     min_interval: Option<Nanos>,
     max_interval: Option<Nanos>,
+    /// How many slices of the callers are simulated.
+    pub(super) slices: usize,
     /// How much the worst window may go over, as a part of the limit.
     pub(super) target: f64,
 }
@@ -39,6 +41,8 @@ const INTERVALS: [Nanos; 3] = [
 const WINDOWS: f64 = 100.0;
 /// What takes too long: so many checks, or looks of a node at what it has to send.
 const STEPS: f64 = 40e6;
+/// The checks of one interval from which on not all slices are simulated, unless asked.
+const SAMPLED: f64 = 60e6;
 /// The longest simulation: three years of virtual time.
 const LONGEST: Nanos = Nanos::from_secs(3 * 366 * 86_400);
 
@@ -98,9 +102,11 @@ impl Plan {
             intervals: intervals(args, base.pace.interval, min, max),
             min_interval: min,
             max_interval: max,
+            slices: 1,
             target: args.target_over,
         };
         plan.ask(args, &mut faults);
+        plan.sample(args, &mut faults);
         plan.check_paces(&mut faults);
         if faults.is_empty() {
             Ok(plan)
@@ -149,6 +155,23 @@ impl Plan {
             let windows = common.windows;
             faults.push(SimulateFault::TooLong { windows, window });
         }
+    }
+
+    /// Decides how many slices are simulated.
+    fn sample(&mut self, args: &SimulateArgs, faults: &mut Vec<SimulateFault>) {
+        let all = self.common.slices().len();
+        self.slices = match args.sample {
+            Some(part) if part < 1.0 && all == 1 => {
+                faults.push(SimulateFault::Sample);
+                1
+            }
+            Some(part) => part_of(all, part),
+            None => {
+                let windows = f64::from(self.common.windows) + 1.0;
+                let checks = self.common.rate * self.common.window.as_secs_f64() * windows;
+                part_of(all, SAMPLED / checks)
+            }
+        };
     }
 
     fn check_paces(&self, faults: &mut Vec<SimulateFault>) {
@@ -203,6 +226,12 @@ impl Plan {
         limit as f64 / window.as_secs_f64() * f64::from(keys)
     }
 
+    /// The part of the callers that is simulated.
+    #[allow(clippy::cast_precision_loss)] // There are few.
+    pub(super) fn sampled(&self) -> f64 {
+        self.slices as f64 / self.common.slices().len() as f64
+    }
+
     /// The command line that simulates the same, whatever was left to defaults and
     /// files.
     pub(super) fn command(&self) -> String {
@@ -244,10 +273,21 @@ impl Plan {
             say("sync-max-interval", &max);
         }
         say("windows", &common.windows);
+        if common.slices().len() > 1 {
+            say("sample", &percent_text(self.sampled()));
+        }
         say("seed", &common.seed);
         say("target-over", &percent_text(self.target));
         line
     }
+}
+
+/// How many of `all` slices are this part of them: at least one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Casts saturate.
+#[allow(clippy::cast_precision_loss)] // There are few.
+fn part_of(all: usize, part: f64) -> usize {
+    // What floating point takes from a whole number is not missed.
+    ((all as f64 * part + 1e-6) as usize).clamp(1, all)
 }
 
 /// The limit of the flags, over that of a file.

@@ -57,6 +57,10 @@ fn heading(plan: &Plan) -> String {
     if network.loss > 0.0 {
         let _infallible = write!(heading, ", loss {}", percent_text(network.loss));
     }
+    if plan.sampled() < 1.0 {
+        let part = percent_text(plan.sampled());
+        let _infallible = write!(heading, "; measured on {part} of the callers");
+    }
     let windows = counted(common.windows, "window");
     let _infallible = write!(heading, "; {windows} after the first; seed {}", common.seed);
     // Where a line would be long, a semicolon ends it.
@@ -124,6 +128,11 @@ fn table(plan: &Plan, rows: &[Row]) -> String {
 
 fn cells(row: &Row) -> [String; 14] {
     let figures = &row.figures;
+    // What single checks cost the store is not measured.
+    let known = |text: String| match row.is_asked() {
+        false => text,
+        true => NONE.to_owned(),
+    };
     let over = |over: &Over, of: fn(&Over) -> f64| match over.windows {
         0 => NONE.to_owned(),
         _ => percent(of(over)),
@@ -140,8 +149,8 @@ fn cells(row: &Row) -> [String; 14] {
         },
         percent(figures.wrongly_refused_part()),
         grouped(figures.commands_per_second()),
-        percent(figures.store_busy),
-        bytes(figures.bytes_per_second()),
+        known(percent(figures.store_busy)),
+        known(bytes(figures.bytes_per_second())),
         seconds(figures.stale_mean),
         seconds(figures.stale_max),
         row.plain_over.map_or_else(|| NONE.to_owned(), percent),
@@ -172,6 +181,10 @@ fn advice(plan: &Plan, rows: &[Row]) -> String {
                 "{mode}: no interval here keeps the worst window within {target}; nearest is \
                  --sync-interval {every}:\n  {worst}, for {commands} commands/s. \
                  Try others, or a shorter --rtt."
+            ),
+            Choice::Asked(_) => format!(
+                "{mode}: each check is put to the store, whatever the interval: {worst} over, \
+                 for {commands} commands/s."
             ),
             Choice::NeverFull(_) => format!(
                 "{mode}: nobody wanted more than the limit, so no interval exceeds it; the \

@@ -199,6 +199,17 @@ fn a_large_fleet_has_fewer_windows_unless_they_are_asked_for() {
     let large = "--nodes 50 --rate 10000000 --keys 1000000 --zipf 1 --window 10s";
     assert_eq!(plan(large).common.windows, 1);
     assert_eq!(plan(&format!("{large} --windows 7")).common.windows, 7);
+    assert_eq!(plan(large).slices, 19, "of 64, 60 of 200 million checks");
+    assert_eq!(plan(&format!("{large} --sample 50%")).slices, 32);
+    assert_eq!(plan(&format!("{large} --sample 100%")).slices, 64);
+    assert_eq!(plan("--nodes 50 --keys 1000000 --rate 1000").slices, 64);
+    assert_fault(
+        "--sample 50%",
+        &[
+            "--sample: so small a fleet is simulated as a whole; leave it out, or write more \
+             --nodes or --keys",
+        ],
+    );
     assert_eq!(plan(&format!("{large} --shape stepping")).common.windows, 4);
 }
 
@@ -210,12 +221,14 @@ fn the_command_line_that_is_printed_makes_the_same_scenarios() {
             "--shape shifting --rate 0.7x --limit 7 --window 3s --keys 9 --zipf 1.1",
             "--loss 7% --jitter 2ms --rtt 30ms --target-over 0.3% --consistency local,approximate",
             "--algorithm leaky_bucket --burst 3 --sync-max-interval 2s --seed 18446744073709551615",
+            "--nodes 50 --keys 1000000 --zipf 1 --rate 10000000 --limit 1000 --window 10s",
             &format!("--rules {file} --rule orders --tier pro --limit-name pro/1m"),
         ] {
             let made = plan(line);
             let command = made.command();
             let again = plan(command.strip_prefix("tidegate simulate").unwrap());
-            let told = |plan: &Plan| format!("{:?} {}", plan.scenarios(), plan.target);
+            let told =
+                |plan: &Plan| format!("{:?} {} {}", plan.scenarios(), plan.target, plan.slices);
             assert_eq!(told(&again), told(&made), "{line}");
         }
     });
