@@ -342,7 +342,7 @@ fn without_a_store_a_strict_limit_counts_on_its_node_alone() {
     assert_eq!(statuses, [200, 200, 200, 200, 200, 429, 429]);
 }
 
-const LOST: u64 = 20;
+const LOST: usize = 20;
 
 /// Two daemons at `url` use up limits of a day and of two seconds; then `lose` makes the
 /// store forget. Nothing of the windows that had begun may be admitted any more, and the
@@ -379,9 +379,9 @@ fn nothing_is_over_when_the_store(url: &str, lose: impl FnOnce()) {
     };
     let all = || daemons.iter().cycle();
     for algorithm in algorithms {
-        let asked = all().take(2 * LOST as usize);
+        let asked = all().take(2 * LOST);
         let admitted = asked.filter(|daemon| ask(daemon, algorithm) == 200).count();
-        assert_eq!(admitted, LOST as usize, "{algorithm}");
+        assert_eq!(admitted, LOST, "{algorithm}");
     }
     lose();
     let forgotten = |daemon: &Daemon| {
@@ -402,9 +402,9 @@ fn nothing_is_over_when_the_store(url: &str, lose: impl FnOnce()) {
     wait_until("a window that began after", || {
         ask(&daemons[0], "soon") == 200
     });
-    let mut asked = all().take(2 * LOST as usize);
+    let mut asked = all().take(2 * LOST);
     let rest = asked.by_ref().filter(|daemon| ask(daemon, "soon") == 200);
-    assert!(rest.count() as u64 >= LOST - 1);
+    assert!(rest.count() >= LOST - 1);
 }
 
 #[test]

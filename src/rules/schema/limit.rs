@@ -194,10 +194,9 @@ impl Scope {
                 return None;
             }
         };
-        if consistency == Consistency::Bounded {
-            if !matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindow) {
-                at("algorithm", Problem::NotBounded(algorithm));
-            }
+        let windows = matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindow);
+        if consistency == Consistency::Bounded && !windows {
+            at("algorithm", Problem::NotBounded(algorithm));
         }
         if consistency != Consistency::Local {
             for (field, count) in [(amount_field, Some(amount)), ("burst", burst)] {
