@@ -346,8 +346,10 @@ fn nodes_learn_what_the_others_have_used() {
         // more than nobody misses.
         assert_eq!(take(&world, 1, 1).outcome.remaining, 999);
         assert_eq!(take(&world, 1, 99).outcome.remaining, 900);
+        // What was lent to the first node counts until it goes back.
         world.traffic_until(|world| remaining(world, 1) < 900);
-        assert_eq!(remaining(&world, 1), 700, "{}", algorithm.name());
+        let seen = remaining(&world, 1);
+        assert!((690..=700).contains(&seen), "{}: {seen}", algorithm.name());
         if algorithm == Algorithm::SlidingLog {
             // It is told of in parts, to those who ask.
             continue;

@@ -292,11 +292,25 @@ impl Log {
             let from = slot.window.start(slot.space.length()).max(account.heard_at);
             // In the middle of the time that it may have come in, on average.
             let at = from.after(to.since(from).divided_by(2));
-            (account.heard_at, account.logged_at) = (to, at);
+            account.heard_at = to;
+            account.logged.push((at, others - known));
             self.state.add(quota, at, Cost::new(others - known));
-        } else if others < known {
-            let at = account.logged_at;
-            self.state.give_back(Cost::new(known - others), at);
+            return;
+        }
+        let mut back = known - others;
+        let mut taken = Vec::new();
+        while back > 0
+            && let Some((at, logged)) = account.logged.pop()
+        {
+            let this = logged.min(back);
+            back -= this;
+            taken.push((at, this));
+            if this < logged {
+                account.logged.push((at, logged - this));
+            }
+        }
+        for (at, cost) in taken {
+            self.state.give_back(Cost::new(cost), at);
         }
     }
 

@@ -74,7 +74,7 @@ impl Cell {
     ) -> Touch {
         self.turn(limit, now, fleet);
         if self.edge.is_none() && limit.consistency == Consistency::Bounded && fleet.has_store() {
-            self.make_edge(now, fleet);
+            self.make_edge(cost, now, fleet);
         }
         if let Some(mut edge) = self.edge.take() {
             let touch = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
@@ -105,7 +105,7 @@ impl Cell {
             }
             let remaining = self.remaining(quota, outcome.remaining, now);
             if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
-                self.make_edge(now, fleet);
+                self.make_edge(cost, now, fleet);
                 self.note_whether_full(remaining);
             }
             signal = self.signal(remaining, now, fleet);

@@ -22,6 +22,9 @@ pub struct Route {
     pub again: Option<Nanos>,
 }
 
+/// What the store has told longer ago is read anew, all of it.
+const LATE: Nanos = Nanos::from_secs(1);
+
 impl Cell {
     /// How soon the cell wants to be sent; forgets the signals that led here if it
     /// wants nothing.
@@ -108,7 +111,14 @@ impl Cell {
                 let sends = log.accounts.iter().any(|a| a.account.pending() != 0);
                 if asks || sends {
                     // What the others have added since the store last told of it.
-                    let told = self.marks.heard().before(self.terms(fleet).reaction());
+                    let heard = self.marks.heard();
+                    let fresh = now.since(heard) <= LATE.min(limit.quota.period().divided_by(4));
+                    let told = if fresh {
+                        heard.before(self.terms(fleet).reaction())
+                    } else {
+                        // Much may have come late, or have gone back.
+                        Timestamp::EPOCH
+                    };
                     let reach = Slot {
                         space,
                         window: current,

@@ -121,7 +121,7 @@ impl Cell {
         let elapsed = now.since(slot.window.start(slot.space.length()));
         let (Some(edge), Some(told)) = (&mut self.edge, answer.told) else {
             if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
-                self.make_edge(now, fleet);
+                self.make_edge(Cost::ONE, now, fleet);
             }
             return;
         };
@@ -142,7 +142,7 @@ impl Cell {
             return Signal::Quiet;
         }
         if self.edge.is_none() {
-            self.make_edge(now, fleet);
+            self.make_edge(Cost::ONE, now, fleet);
         }
         let terms = self.terms(fleet);
         let elapsed = now.since(slot.window.start(slot.space.length()));

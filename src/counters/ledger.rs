@@ -119,15 +119,16 @@ pub(super) struct BucketLedger {
 }
 
 /// The account of one fine sub-window of a sliding log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogAccount {
     pub(super) window: WindowId,
     pub(super) account: Account,
     /// What the others are known to have used in it.
     pub(super) others: u64,
-    /// When that was last more than before, and the moment that it was logged at.
+    /// When that was last more than before.
     pub(super) heard_at: Timestamp,
-    pub(super) logged_at: Timestamp,
+    /// The moments that it was logged at, and how much.
+    pub(super) logged: Vec<(Timestamp, u64)>,
 }
 
 impl LogAccount {

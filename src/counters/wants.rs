@@ -189,23 +189,23 @@ impl Cell {
     }
 
     #[cold]
-    pub(super) fn make_edge(&mut self, now: Timestamp, fleet: &Fleet) {
+    pub(super) fn make_edge(&mut self, each: Cost, now: Timestamp, fleet: &Fleet) {
         let terms = self.terms(fleet);
         let demand = match &self.body {
             Body::Window { state, ledger } => {
                 let begins = state.id().start(terms.period);
-                Demand::of(ledger.current.own(), begins, now, terms.memory())
+                Demand::of(ledger.current.own(), each, begins, now, terms.memory())
             }
             Body::Bucket { ledger, .. } => {
                 let cost = ledger.account.own();
                 let drains = BucketState::cost_as_time(&self.limit.quota, Cost::new(cost));
                 // What of it has drained tells when it began, unless it was empty meanwhile.
                 let elapsed = drains.minus(ledger.own_debt);
-                Demand::of(cost, now.before(elapsed), now, terms.memory())
+                Demand::of(cost, each, now.before(elapsed), now, terms.memory())
             }
             Body::Log(log) => {
                 let (cost, since) = log.state.span();
-                Demand::of(cost, since.unwrap_or(now), now, terms.memory())
+                Demand::of(cost, each, since.unwrap_or(now), now, terms.memory())
             }
         };
         let slot = match &self.body {

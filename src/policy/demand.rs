@@ -9,6 +9,8 @@ use crate::units::{Cost, Nanos, Timestamp};
 pub struct Demand {
     slow: f32,
     fast: f32,
+    /// The slow average of the costs' squares: how large a check is.
+    squares: f32,
     since: Timestamp,
     last: Timestamp,
 }
@@ -24,13 +26,15 @@ const MANY: f64 = 4.0;
 
 impl Demand {
     /// An estimate that begins at `now` with what is already known: `cost` was asked for
-    /// `since` some moment.
+    /// `since` some moment, in checks of the cost `each`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
-    pub fn of(cost: u64, since: Timestamp, now: Timestamp, memory: Nanos) -> Demand {
+    pub fn of(cost: u64, each: Cost, since: Timestamp, now: Timestamp, memory: Nanos) -> Demand {
         let age = now.since(since).as_secs_f64();
         let rate = cost as f64 / age.max(YOUNGEST);
+        let slow = rate * maturity(age, memory.as_secs_f64());
         Demand {
-            slow: (rate * maturity(age, memory.as_secs_f64())) as f32,
+            slow: slow as f32,
+            squares: (slow * each.get().max(1) as f64) as f32,
             fast: (rate * maturity(age, FAST)) as f32,
             since,
             last: now,
@@ -51,7 +55,14 @@ impl Demand {
         let cost = cost.get() as f64;
         self.slow = (f64::from(self.slow) * (-idle / memory).exp() + cost / memory) as f32;
         self.fast = (f64::from(self.fast) * (-idle / FAST).exp() + cost / FAST) as f32;
+        let square = cost * cost / memory;
+        self.squares = (f64::from(self.squares) * (-idle / memory).exp() + square) as f32;
         self.last = self.last.max(now);
+    }
+
+    /// The cost of a check, at least one.
+    fn size(&self) -> f64 {
+        (f64::from(self.squares) / f64::from(self.slow)).max(1.0)
     }
 
     /// Whether it was made by a clock that was far ahead: it says nothing of now.
@@ -74,7 +85,7 @@ impl Demand {
         let age = now.since(self.since).as_secs_f64().max(YOUNGEST);
         let least = |average: f32, memory: f64| {
             let count = f64::from(average) * memory * (-idle / memory).exp();
-            (count - 3.0 * count.sqrt()).max(0.0) / (memory * maturity(age, memory))
+            (count - 3.0 * (count * self.size()).sqrt()).max(0.0) / (memory * maturity(age, memory))
         };
         least(self.slow, memory).max(least(self.fast, FAST))
     }
@@ -95,7 +106,7 @@ impl Demand {
         let age = now.since(self.since).as_secs_f64().max(YOUNGEST);
         let slow = f64::from(self.slow) * (-idle / memory).exp() / maturity(age, memory);
         let fast = f64::from(self.fast) * (-idle / FAST).exp() / maturity(age, FAST);
-        if fast > MUCH_MORE * slow + MANY / FAST {
+        if fast > MUCH_MORE * slow + MANY * self.size() / FAST {
             fast
         } else {
             slow
@@ -146,6 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn one_large_check_is_no_sign_of_demand() {
+        let mut demand = Demand::default();
+        demand.arrive(Cost::new(400), MEMORY, at(0));
+        assert!(demand.certain(MEMORY, at(0)).abs() < f64::EPSILON);
+        let many = (1..60).map(|number| at(1_000 * number));
+        for now in many {
+            demand.arrive(Cost::new(400), MEMORY, now);
+        }
+        let certain = demand.certain(MEMORY, at(60_000));
+        assert!((100_000.0..=400_000.0).contains(&certain), "{certain}");
+    }
+
+    #[test]
     fn demand_that_ends_fades() {
         let mut demand = Demand::default();
         steady(&mut demand, 0, 1_000_000, 1_000);
@@ -155,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_known_already_is_where_the_estimate_begins() {
         let now = at(2_000_000);
-        let demand = Demand::of(500, at(1_000_000), now, MEMORY);
+        let demand = Demand::of(500, Cost::ONE, at(1_000_000), now, MEMORY);
         let rate = demand.rate(MEMORY, now);
         assert!((495.0..=505.0).contains(&rate), "{rate}");
     }
