@@ -40,7 +40,11 @@ impl Pressure {
         let near = near_interval(pace, period);
         match self {
             Pressure::Silent => None,
-            Pressure::Far => Some(pace.max_interval.min(period.divided_by(4)).max(near)),
+            Pressure::Far => Some(
+                pace.max_interval
+                    .min(period.times(2).divided_by(5))
+                    .max(near),
+            ),
             Pressure::Near => Some(near),
             Pressure::Urgent => Some(pace.min_interval),
         }

@@ -68,7 +68,8 @@ fn the_object_tells_the_figures_of_each_row() {
         // Five windows of 200 were filled, and hardly more.
         assert!((1_000.0..1_050.0).contains(&admitted), "{row}");
         assert!(number("used") > 0.99, "{row}");
-        let sum = number("batches_per_second") + number("hellos_per_second");
+        // With each hello the seal is asked for.
+        let sum = number("batches_per_second") + 2.0 * number("hellos_per_second");
         assert!((number("commands_per_second") - sum).abs() < 1e-9, "{row}");
         assert_eq!(number("hellos_per_second"), 4.0);
         // The law: (1 - 4 (1/4)²) · 2 · T/W, and at most a command for each check.
