@@ -29,7 +29,9 @@ use dashmap::DashMap;
 use dashmap::mapref::one::RefMut;
 
 use crate::algorithms::{Outcome, State, Verdict};
-use crate::units::{Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp};
+use crate::units::{
+    Consistency, Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
+};
 use cell::{Cell, Fate, Signal};
 use tombstones::Tombstones;
 
@@ -145,6 +147,18 @@ impl Counters {
             };
         }
         if self.cells.load(Ordering::Relaxed) >= self.max_cells {
+            if limit.consistency == Consistency::Bounded && self.fleet.has_store() {
+                // What no cell can hold a lease for, the store must decide.
+                let verdict = Verdict::Refused {
+                    retry_after: limit.pace.interval,
+                };
+                return Taken {
+                    outcome: Outcome { verdict, ..outcome },
+                    stale: None,
+                    at: now,
+                    by: By::Store,
+                };
+            }
             return self.take_overflow(limit, quota, cost, now);
         }
         let mut cell = self.at_or_new(key, limit);

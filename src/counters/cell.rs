@@ -235,6 +235,10 @@ impl Cell {
         let limit = Arc::clone(&self.limit);
         self.turn(&limit, now, fleet);
         let idle = !self.is_queued() && self.edge.as_ref().is_none_or(|edge| edge.hold == 0);
+        if !self.is_queued() && self.rests_on_a_lease(now, fleet) {
+            self.marks.set_told(Told::Queued(Pressure::Near));
+            return Fate::Sent;
+        }
         if idle && self.is_closing() {
             if !self.closes(&self.terms(fleet), now, fleet) {
                 return Fate::Kept;
@@ -283,13 +287,17 @@ impl Cell {
                         ledger.previous.give_back(left);
                     }
                     ledger.current.lend(lent);
+                    if std::mem::take(&mut edge.next_is_void) {
+                        edge.hold = 0;
+                        ledger.current.give_back(lent);
+                    }
                     // Calm for a whole window: it is no longer near its limit.
                     // What is small because the store kept silent says nothing.
                     let told = self.marks.heard() >= before.start(limit.quota.period());
                     let small = state.previous() < limit.quota.capacity() / 4;
                     let calm = !follows || (small && told);
                     if calm && limit.consistency != Consistency::Bounded {
-                        ledger.current.give_back(lent);
+                        ledger.current.give_back(Cost::new(edge.hold));
                         self.edge = None;
                     }
                 }
@@ -322,6 +330,9 @@ impl Cell {
         let same_kind = old.algorithm() == new.algorithm() && old.period() == new.period();
         if old != new {
             self.return_lease();
+            if let Some(edge) = &mut self.edge {
+                edge.requoted();
+            }
             match &mut self.body {
                 // Without a rule the quota comes with each call, and the time to
                 // drain stays; with one, what was used stays.

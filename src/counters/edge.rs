@@ -19,8 +19,9 @@ pub(super) struct Edge {
     /// What is left of the lease, and the slot whose total has it.
     pub(super) hold: u64,
     pub(super) lent_in: WindowId,
-    /// What was lent for the slot after this one.
+    /// What was lent for the slot after this one, and whether it goes back at once.
     pub(super) next: u64,
+    pub(super) next_is_void: bool,
     /// The own demand as the store knows it in the present slot and in the next one.
     told: (WindowId, i64),
     told_next: (WindowId, i64),
@@ -59,6 +60,7 @@ impl Edge {
             hold: 0,
             lent_in: slot,
             next: 0,
+            next_is_void: false,
             told: (WindowId::default(), 0),
             told_next: (WindowId::default(), 0),
             sent: None,
@@ -143,6 +145,13 @@ impl Edge {
 
     pub(super) fn may_ask(&self, terms: &Terms, now: Timestamp) -> bool {
         now >= self.ask_after && !self.is_under_way(terms, now)
+    }
+
+    /// The limit's amount has changed: what was lent and refused under the old one is void.
+    pub(super) fn requoted(&mut self) {
+        self.next_is_void = self.next > 0;
+        self.refused = (Timestamp::EPOCH, Cost::ZERO);
+        self.ask_after = Timestamp::EPOCH;
     }
 
     /// The store has refused `cost` until some moment.

@@ -174,7 +174,11 @@ impl Cell {
         let mut edge = self.edge.take()?;
         let standing = self.standing(&edge, remaining, &terms, now);
         let needed = standing.need(&terms);
-        let idle = standing.own * terms.interval().as_secs_f64() < 0.5;
+        let idle = if terms.is_bounded() {
+            edge.is_at_rest(&terms, now)
+        } else {
+            standing.own * terms.interval().as_secs_f64() < 0.5
+        };
         let surplus = match edge.hold {
             hold if idle || fleet.is_leaving() => hold,
             hold if hold > needed.saturating_mul(2) => hold - needed,

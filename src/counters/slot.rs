@@ -101,16 +101,22 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// How long after its creation the slot's hash may be forgotten: it is created
-    /// in the slot at the earliest.
+    /// How long after its creation the slot's hash may be forgotten. It is created half
+    /// a window before the slot at the earliest: what is lent in advance is lent then.
     pub const fn time_to_live(self) -> Nanos {
+        let early = self.space.length().divided_by(2);
+        self.life().plus(early)
+    }
+
+    /// How long the slot's counts matter, from its beginning, and a little longer.
+    const fn life(self) -> Nanos {
         self.space.length().times(1 + self.space.kept()).plus(GRACE)
     }
 
     /// Whether the slot's counts can still matter to a decision, or to a batch on
     /// its way: a little shorter than the hash lives.
     pub fn matters(self, now: Timestamp) -> bool {
-        let life = self.time_to_live().minus(Nanos::from_secs(1));
+        let life = self.life().minus(Nanos::from_secs(1));
         now < self.window.start(self.space.length()).after(life)
     }
 

@@ -150,6 +150,13 @@ impl Cell {
         }
     }
 
+    /// Whether nobody has asked for so long that what is lent should go back.
+    pub(super) fn rests_on_a_lease(&self, now: Timestamp, fleet: &Fleet) -> bool {
+        let terms = self.terms(fleet);
+        let edge = self.edge.as_ref();
+        edge.is_some_and(|edge| edge.hold > 0 && edge.is_at_rest(&terms, now))
+    }
+
     /// What the limit can still admit, where `quota` can admit `left`: how little is left
     /// of a share says nothing of how near the cell is to its limit.
     pub(super) fn remaining(&mut self, quota: &Quota, left: u64, now: Timestamp) -> u64 {

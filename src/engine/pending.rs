@@ -87,8 +87,11 @@ impl Pending {
             if let Some(wait) = judged.outcome.retry_after()
                 && limit.consistency == Consistency::Bounded
             {
-                // A limit that gives back bit by bit would be asked about for every bit.
-                let until = ruling.at.after(wait.max(limit.pace.min_interval));
+                // A limit that gives back bit by bit would be asked about for every bit, and
+                // what is lent to others may come back long before its window ends.
+                let pace = limit.pace;
+                let wait = wait.min(pace.interval.times(10)).max(pace.min_interval);
+                let until = ruling.at.after(wait);
                 engine.counters().refused(*key, cost, until);
             }
             tally.note(*index, *key, judged);

@@ -210,3 +210,61 @@ fn a_share_of_a_limit_brings_no_cell_near_it() {
     let delta = node.freeze(node.slot(START), START);
     assert_eq!((delta.cost, delta.room, delta.ask), (20, 1_000, None));
 }
+
+fn bounded(amount: u64) -> Arc<Limit> {
+    let mut limit = Limit::clone(&limit(Algorithm::FixedWindow, amount, MINUTE));
+    limit.consistency = Consistency::Bounded;
+    Arc::new(limit)
+}
+
+#[test]
+fn a_bounded_check_that_finds_the_table_full_is_put_to_the_store() {
+    let counters = Counters::new(1, Fleet::with_store());
+    let limit = bounded(1_000);
+    take(&counters, &limit, 1, 1, START);
+    let taken = take(&counters, &limit, 2, 1, START);
+    assert_eq!(taken.by, By::Store);
+    assert!(!admitted(taken), "a shared cell has no lease either");
+}
+
+#[test]
+fn a_bounded_cell_that_rests_keeps_its_lease_for_half_a_window_and_asks_no_more() {
+    let counters = Counters::new(10, Fleet::with_store());
+    counters.fleet().set_health(StoreHealth::Up);
+    let limit = bounded(1_000);
+    // Early in a window.
+    let begin = START.window(MINUTE).next().start(MINUTE);
+    let begin = begin.after(Nanos::from_secs(1));
+    assert_eq!(take(&counters, &limit, 1, 1, begin).by, By::Store);
+    let key = key(&limit, 1);
+    let (mut asks, mut held, mut total) = (0, 0, 1);
+    for turn in 0..200 {
+        let now = begin.after(Nanos::from_millis(200).times(turn));
+        for slot in counters.route(key, now).slots {
+            let Some(delta) = counters.freeze(key, slot, now, &mut Vec::new()) else {
+                continue;
+            };
+            let want = delta.ask.map_or(0, |ask| ask.want);
+            asks += u64::from(want > 0);
+            total = total + want - delta.cost.unsigned_abs();
+            held = held + want - delta.cost.unsigned_abs();
+            let told = delta.ask.map(|_| Told {
+                demand: 0,
+                grant: want,
+                wanted: want > 0,
+            });
+            let answer = Answer {
+                total,
+                upto: delta.upto,
+                at: now,
+                told,
+            };
+            counters.absorb(key, slot, answer, now);
+        }
+        if turn == 140 {
+            assert!(held > 0, "28 s after the only check");
+        }
+    }
+    assert!(asks <= 3, "{asks} asks for one check");
+    assert_eq!(held, 0, "40 s after the only check");
+}
