@@ -10,7 +10,7 @@ mod kit;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kit::{Daemon, Drive, Proxy, Redis, counted_in, wait_for_an_edge, wait_until};
+use kit::{Daemon, Drive, Proxy, Redis, counted_in, sum, wait_for_an_edge, wait_until};
 
 const LIMIT: u64 = 600;
 const WINDOW: Duration = Duration::from_secs(3);
@@ -51,9 +51,13 @@ fn drive(store: &str, trouble: impl FnOnce(&mut Vec<Daemon>)) -> (u64, Admitted)
     (first, admitted)
 }
 
-/// Waits until so much of the load's time has passed.
-fn spend(windows: f64) {
-    std::thread::sleep(WINDOW.mul_f64(windows));
+/// Waits until `daemon`, which is asked at an even pace, was asked for so many windows.
+fn wait_for(daemon: &Daemon, windows: f64) {
+    let checks = f64::from(PER_SECOND) * WINDOW.as_secs_f64() * windows;
+    wait_until("the load to go on", || {
+        let asked = sum(&daemon.metrics(), "tidegate_checks_total", &[]);
+        asked.unwrap_or(0.0) >= checks
+    });
 }
 
 #[test]
@@ -74,13 +78,13 @@ fn a_killed_node_and_a_failover_admit_nothing_beyond_the_limit() {
     let (primary, replica) = (Redis::start(), Redis::start());
     let proxy = Proxy::start(primary.addr());
     let (first, admitted) = drive(&proxy.url(), |daemons| {
-        spend(1.4);
+        wait_for(&daemons[1], 1.4);
         daemons[0].kill9();
         // A replica that lags by a good part of a window takes over within the next one.
-        spend(0.8);
+        wait_for(&daemons[1], 2.2);
         replica.follow(&primary);
         replica.promote();
-        spend(0.4);
+        wait_for(&daemons[1], 2.6);
         proxy.lead_to(replica.addr());
         proxy.cut();
     });
