@@ -326,37 +326,36 @@ impl Counters {
     /// Gives back all leases, and answers all cells that have anything to send, told or
     /// not.
     pub fn settle_up(&self) -> Vec<Key> {
-        let all = |bank: &Bank| -> Vec<Key> { bank.iter().map(|entry| *entry.key()).collect() };
-        let owing = |key: &Key| {
-            self.bank(*key).get_mut(key).is_some_and(|mut cell| {
-                cell.return_lease();
-                cell.is_queued() || cell.pending() != 0 || cell.has_leases()
-            })
-        };
-        self.banks.iter().flat_map(all).filter(owing).collect()
+        self.find(|cell| {
+            cell.return_lease();
+            cell.is_queued() || cell.pending() != 0 || cell.has_leases()
+        })
     }
 
     /// All cells that have something to send, for when the dirty queue was too small.
     pub fn queued(&self) -> Vec<Key> {
-        let all = |bank: &Bank| -> Vec<Key> { bank.iter().map(|entry| *entry.key()).collect() };
-        let queued = |key: &Key| {
-            self.bank(*key)
-                .get(key)
-                .is_some_and(|cell| cell.is_queued())
+        self.find(|cell| cell.is_queued())
+    }
+
+    /// The cells that `wanted` says so of. No lock is held for longer than it takes to copy
+    /// the keys of a bank, or to look at one cell.
+    fn find(&self, wanted: impl Fn(&mut Cell) -> bool) -> Vec<Key> {
+        let is_wanted = |key: &Key| {
+            let cell = self.bank(*key).get_mut(key);
+            cell.is_some_and(|mut cell| wanted(&mut cell))
         };
-        self.banks.iter().flat_map(all).filter(queued).collect()
+        self.banks.iter().flat_map(keys).filter(is_wanted).collect()
     }
 
     /// Forgets the cells of one bank that equal a cell never seen, and answers how many;
-    /// has those sent that nobody was in a hurry to send; `turn` says which bank. No lock is held for longer than it takes to
-    /// copy the keys, or to look at one cell.
+    /// has those sent that nobody was in a hurry to send. `turn` says which bank. No lock is
+    /// held for longer than it takes to copy the keys, or to look at one cell.
     pub fn sweep(&self, turn: usize, now: Timestamp) -> usize {
         let Some(bank) = self.banks.get(turn % BANKS) else {
             return 0;
         };
-        let keys: Vec<Key> = bank.iter().map(|entry| *entry.key()).collect();
         let mut forgotten = 0;
-        for key in keys {
+        for key in keys(bank) {
             let mut fate = Fate::Kept;
             bank.remove_if_mut(&key, |_, cell| {
                 fate = cell.fate(now, &self.fleet);
@@ -419,6 +418,10 @@ impl Counters {
             Box::new(Cell::new(limit))
         })
     }
+}
+
+fn keys(bank: &Bank) -> Vec<Key> {
+    bank.iter().map(|entry| *entry.key()).collect()
 }
 
 /// Sums since the start.

@@ -84,10 +84,7 @@ impl Cell {
             let signal = self.signal(remaining, now, fleet);
             return Touch { signal, ..touch };
         }
-        let outcome = match self.take_share(quota, cost, now, fleet) {
-            Some(outcome) => outcome,
-            None => self.body.take(quota, cost, now),
-        };
+        let outcome = self.take_under(quota, cost, now, fleet);
         let charged = match outcome.verdict {
             _ if cost.is_peek() => false,
             Verdict::Admitted { .. } => true,
@@ -138,10 +135,7 @@ impl Cell {
         // What was lent was admitted before, by the whole limit.
         let own = self.limit.quota;
         let quota = if lent { &own } else { quota };
-        let mut outcome = match self.probe_share(quota, cost, now, fleet) {
-            Some(outcome) => outcome,
-            None => self.body.probe(quota, cost, now),
-        };
+        let mut outcome = self.probe_under(quota, cost, now, fleet);
         if let Verdict::Admitted { .. } = outcome.verdict
             && !cost.is_peek()
         {
@@ -151,10 +145,7 @@ impl Cell {
             let left = outcome.remaining.saturating_add(cost.get());
             let free = lent || alone || self.standing(edge, left, &terms, now).admits(cost, &terms);
             if free {
-                outcome = match self.take_share(quota, cost, now, fleet) {
-                    Some(outcome) => outcome,
-                    None => self.body.take(quota, cost, now),
-                };
+                outcome = self.take_under(quota, cost, now, fleet);
                 if lent {
                     edge.hold -= cost.get();
                     self.body.spend(quota, cost);
@@ -201,10 +192,7 @@ impl Cell {
         fleet: &Fleet,
     ) -> Touch {
         self.turn(limit, now, fleet);
-        let outcome = match self.probe_share(quota, cost, now, fleet) {
-            Some(outcome) => outcome,
-            None => self.body.probe(quota, cost, now),
-        };
+        let outcome = self.probe_under(quota, cost, now, fleet);
         Touch {
             outcome,
             stale: self.marks.stale(now),

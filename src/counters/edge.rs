@@ -1,7 +1,7 @@
 //! What a cell remembers besides while it is near its limit.
 
 use super::{Ask, Told};
-use crate::policy::{Demand, Standing, Supply, Terms};
+use crate::policy::{Demand, Standing, Supply, Terms, share};
 use crate::units::{Consistency, Cost, Nanos, Timestamp, WindowId};
 
 /// The memory of a cell near its limit: its demand, and its leases.
@@ -47,6 +47,9 @@ pub(super) struct Edge {
     look_again: Timestamp,
 }
 
+/// How much later than usual an exchange may come.
+const SLACK: Nanos = Nanos::from_millis(50);
+
 impl Edge {
     /// A cell comes near its limit, with this `demand`, in this `slot`.
     pub(super) fn new(demand: Demand, slot: WindowId) -> Edge {
@@ -90,12 +93,18 @@ impl Edge {
 
     /// The fleet's demand: what was heard, or as much on every node as here.
     pub(super) fn fleet(&self, own: f64, terms: &Terms, now: Timestamp) -> f64 {
-        let trusted = terms.period.plus(terms.period.divided_by(5));
-        if self.fleet > 0.0 && now.since(self.fleet_at) <= trusted {
+        if self.is_told(terms, now) {
             self.fleet.max(own)
         } else {
             own * f64::from(terms.nodes.max(1))
         }
+    }
+
+    /// Whether the store has told of the fleet's demand, and not much more than a period
+    /// ago.
+    fn is_told(&self, terms: &Terms, now: Timestamp) -> bool {
+        let trusted = terms.period.plus(terms.period.divided_by(5));
+        self.fleet > 0.0 && now.since(self.fleet_at) <= trusted
     }
 
     /// The own part of the fleet's demand when the store last told of it.
@@ -106,8 +115,7 @@ impl Edge {
     /// The fleet's demand that is beyond doubt.
     pub(super) fn certain(&self, terms: &Terms, now: Timestamp) -> f64 {
         let own = self.demand.certain(terms.memory(), now);
-        let trusted = terms.period.plus(terms.period.divided_by(5));
-        if self.fleet > 0.0 && now.since(self.fleet_at) <= trusted {
+        if self.is_told(terms, now) {
             // If demand has grown here, it may have grown on all nodes alike.
             let share = self.share_then.max(1.0 / f64::from(terms.nodes.max(1)));
             self.fleet.max(own / share)
@@ -119,16 +127,15 @@ impl Edge {
     /// Whether the store has kept silent for too long over what was sent, or nothing was
     /// sent for too long.
     pub(super) fn is_overdue(&self, terms: &Terms, now: Timestamp) -> bool {
-        let slack = Nanos::from_millis(50);
-        let answer = terms.trip.times(3).plus(slack);
-        let sending = terms
-            .interval()
-            .plus(slack)
-            .plus(terms.reaction())
-            .plus(terms.reaction());
-        let unanswered = |since: Timestamp| now.since(since) > answer;
+        let sending = terms.interval().plus(SLACK).plus(terms.reaction().times(2));
         let unsent = |since: Timestamp| now.since(since) > sending;
-        self.sent.is_some_and(unanswered) || self.unsent_since.is_some_and(unsent)
+        self.is_unanswered(terms, now) || self.unsent_since.is_some_and(unsent)
+    }
+
+    /// Whether the answer to the last batch is late.
+    fn is_unanswered(&self, terms: &Terms, now: Timestamp) -> bool {
+        let patience = terms.trip.times(3).plus(SLACK);
+        self.sent.is_some_and(|since| now.since(since) > patience)
     }
 
     /// Whether nothing was asked for here for longer than a lease is left alone: it would
@@ -139,8 +146,7 @@ impl Edge {
 
     /// Whether a batch with this cell is under way, and may still be answered.
     pub(super) fn is_under_way(&self, terms: &Terms, now: Timestamp) -> bool {
-        let patience = terms.trip.times(3).plus(Nanos::from_millis(50));
-        self.sent.is_some_and(|since| now.since(since) <= patience)
+        self.sent.is_some() && !self.is_unanswered(terms, now)
     }
 
     pub(super) fn may_ask(&self, terms: &Terms, now: Timestamp) -> bool {
@@ -275,7 +281,7 @@ impl Edge {
         self.fleet = reported.max(remembered);
         self.fleet_at = now;
         let own = self.own(terms, now);
-        self.share_then = own / self.fleet.max(own).max(1e-9);
+        self.share_then = share(own, self.fleet);
     }
 
     /// The store has lost what was lent for the next slot.

@@ -22,30 +22,44 @@ impl Cell {
         fleet.is_scattered() && self.limit.on_store_loss == StoreLoss::Share
     }
 
-    /// Takes `cost` if `quota` is this node's share of a limit that counts by windows;
-    /// else answers `None`, and takes nothing.
-    pub(super) fn take_share(
+    /// Takes `cost` under `quota`, by the share rule if it is a share.
+    pub(super) fn take_under(
         &mut self,
         quota: &Quota,
         cost: Cost,
         now: Timestamp,
         fleet: &Fleet,
-    ) -> Option<Outcome> {
-        let outcome = self.probe_share(quota, cost, now, fleet)?;
+    ) -> Outcome {
+        let Some(outcome) = self.probe_share(quota, cost, now, fleet) else {
+            return self.body.take(quota, cost, now);
+        };
         if let Verdict::Admitted { .. } = outcome.verdict {
             // Where the share admits it, the limit does.
             let limit = self.limit.quota;
             self.body.take(&limit, cost, now);
         }
-        Some(outcome)
+        outcome
     }
 
-    /// What [`Cell::take_share`] would be told.
+    /// Says what [`Cell::take_under`] would be told, and takes nothing.
+    pub(super) fn probe_under(
+        &mut self,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> Outcome {
+        let share = self.probe_share(quota, cost, now, fleet);
+        share.unwrap_or_else(|| self.body.probe(quota, cost, now))
+    }
+
+    /// What the share says to `cost`, if `quota` is this node's share of a limit that
+    /// counts by windows.
     ///
     /// Every node is taken to have admitted what this one has admitted and nobody else
     /// knows of. So what this node may admit so is what the limit leaves of all that is
     /// known, divided by the number of nodes and rounded up.
-    pub(super) fn probe_share(
+    fn probe_share(
         &self,
         quota: &Quota,
         cost: Cost,

@@ -83,8 +83,13 @@ fn float(number: u64) -> f64 {
 
 /// What covers a demand that is `expected` on average.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates; never negative.
-fn covering(expected: f64, deviations: f64) -> u64 {
-    (expected + deviations * expected.sqrt() + 1.0).ceil() as u64
+fn covering(expected: f64) -> u64 {
+    (expected + DEVIATIONS * expected.sqrt() + 1.0).ceil() as u64
+}
+
+/// The part that a node with the demand `own` has of the `fleet`'s.
+pub fn share(own: f64, fleet: f64) -> f64 {
+    own / fleet.max(own).max(1e-9)
 }
 
 impl Terms {
@@ -95,7 +100,7 @@ impl Terms {
         1.1 * trip + self.pace.min_interval.as_secs_f64().max(trip)
     }
 
-    /// How long the news takes to everybody.
+    /// The same for waiting: without the tenth that a trip may take longer.
     pub fn reaction(&self) -> Nanos {
         self.trip.plus(self.trip.max(self.pace.min_interval))
     }
@@ -103,6 +108,16 @@ impl Terms {
     /// The longest that a cost of a cell that matters stays unsent.
     pub fn interval(&self) -> Nanos {
         near_interval(self.pace, self.period)
+    }
+
+    /// What the limit gives back, in cost per second.
+    fn rate(&self) -> f64 {
+        float(self.amount) / self.period.as_secs_f64()
+    }
+
+    /// What the limit gives back until the next exchange.
+    fn coming(&self) -> f64 {
+        self.rate() * self.interval().as_secs_f64()
     }
 
     /// Whether nothing is admitted without a lease.
@@ -180,27 +195,21 @@ impl Standing {
         used < enough && expected
     }
 
-    /// What the limit gives back until the next exchange.
-    fn coming(terms: &Terms) -> f64 {
-        float(terms.amount) / terms.period.as_secs_f64() * terms.interval().as_secs_f64()
-    }
-
     /// Whether a limit that gives back bit by bit is as good as used up, and what comes
     /// back is used up at once.
     fn is_tight(&self, terms: &Terms) -> bool {
-        let supply = float(terms.amount) / terms.period.as_secs_f64();
-        let little = (2.0 * Self::coming(terms)).max(EXPOSED * float(terms.capacity));
-        terms.supply == Supply::Continuous && self.fleet > supply && self.room(terms) < little
+        let little = (2.0 * terms.coming()).max(EXPOSED * float(terms.capacity));
+        terms.supply == Supply::Continuous && self.fleet > terms.rate() && self.room(terms) < little
     }
 
     /// Whether what comes back can be shared out in whole checks without asking.
     fn is_shared_out(&self, terms: &Terms) -> bool {
-        self.is_tight(terms) && self.share() * Self::coming(terms) >= 4.0
+        self.is_tight(terms) && self.share() * terms.coming() >= 4.0
     }
 
     /// This node's part of the fleet's demand.
-    pub fn share(&self) -> f64 {
-        self.own / self.fleet.max(self.own).max(1e-9)
+    fn share(&self) -> f64 {
+        share(self.own, self.fleet)
     }
 
     /// Whether a fleet with this `demand` would use up too much of the limit before a push
@@ -261,10 +270,9 @@ impl Standing {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn allowance(&self, terms: &Terms) -> u64 {
         let share = self.share();
-        let supply = float(terms.amount) / terms.period.as_secs_f64();
         let meanwhile = terms.interval().as_secs_f64() / 2.0 + terms.reach();
         // A node that has just become busy knows least of the one that was.
-        let others = (1.0 - share.min(self.share_then)) * supply * meanwhile;
+        let others = (1.0 - share.min(self.share_then)) * terms.rate() * meanwhile;
         let left = self.room(terms) + float(self.unsent) - others;
         (share * left.max(0.0)) as u64
     }
@@ -277,7 +285,7 @@ impl Standing {
             Supply::Continuous | Supply::Trailing => f64::MAX,
         };
         let horizon = (self.horizon(terms) + reach).min(left);
-        covering(self.own * horizon, DEVIATIONS)
+        covering(self.own * horizon)
     }
 
     /// How long a lease is to last, in seconds: a bounded cell far from its limit is lent
@@ -296,18 +304,15 @@ impl Standing {
     pub fn need_of_the_next_window(&self, terms: &Terms) -> u64 {
         let (horizon, reach) = (self.horizon(terms), terms.reach());
         let soon = self.left.as_secs_f64() <= horizon + 2.0 * reach;
-        if terms.is_bounded() {
-            let lends = soon && terms.is_lent() && self.own * horizon >= 0.5;
-            return if lends {
-                covering(self.own * (horizon + reach), DEVIATIONS)
-            } else {
-                0
-            };
-        }
-        let period = terms.period.as_secs_f64();
-        let reached = self.fleet * period >= FAR * float(terms.capacity);
-        if soon && reached && self.fleet * reach > EXPOSED * float(terms.capacity) {
-            covering(self.own * (horizon + reach), DEVIATIONS)
+        let lends = if terms.is_bounded() {
+            terms.is_lent() && self.own * horizon >= 0.5
+        } else {
+            let used = self.fleet * terms.period.as_secs_f64();
+            let capacity = float(terms.capacity);
+            used >= FAR * capacity && self.fleet * reach > EXPOSED * capacity
+        };
+        if soon && lends {
+            covering(self.own * (horizon + reach))
         } else {
             0
         }
@@ -320,10 +325,7 @@ impl Standing {
         }
         let rushed = match terms.supply {
             Supply::AtTheTurn => true,
-            Supply::Continuous | Supply::Trailing => {
-                let supply = float(terms.amount) / terms.period.as_secs_f64();
-                self.fleet.max(self.certain) >= supply
-            }
+            Supply::Continuous | Supply::Trailing => self.fleet.max(self.certain) >= terms.rate(),
         };
         rushed
             && !self.is_shared_out(terms)

@@ -240,10 +240,11 @@ impl Core {
         let gathered = self.config.poll;
         let mut hold = |key: Key| {
             if let Some(patience) = cells.patience(key, now.fleet) {
-                self.held
-                    .entry(now.local.after(patience.minus(gathered)))
-                    .or_default()
-                    .push(key);
+                put(
+                    &mut self.held,
+                    now.local.after(patience.minus(gathered)),
+                    key,
+                );
             }
         };
         for _ in 0..cells.dirty() {
@@ -261,8 +262,7 @@ impl Core {
         for key in keys {
             let Route { slots, again } = cells.route(key, now.fleet);
             if let Some(wait) = again {
-                let at = now.local.after(wait);
-                self.held.entry(at).or_default().push(key);
+                put(&mut self.held, now.local.after(wait), key);
             }
             for slot in slots {
                 let id = HashId {
@@ -313,17 +313,13 @@ impl Core {
         let mut again = Vec::new();
         let fate = lane.answer(reply, cells, self.config.partitions, now, &mut again);
         for (wait, key) in again {
-            let at = now.local.after(wait);
-            self.held.entry(at).or_default().push(key);
+            put(&mut self.held, now.local.after(wait), key);
         }
         if let Some(fate) = fate {
             if lane.is_lost_again() {
                 // A store that keeps nothing is not asked in a hot loop.
                 lane.failed();
-                self.parked
-                    .entry(now.local.after(LATER))
-                    .or_default()
-                    .push(id);
+                put(&mut self.parked, now.local.after(LATER), id);
             }
             self.actions
                 .push_back(Action::Report(Report::Batch(fate, deltas)));
@@ -345,10 +341,7 @@ impl Core {
             Remedy::Later => LATER,
             Remedy::MuchLater => MUCH_LATER,
         };
-        self.parked
-            .entry(now.local.after(wait))
-            .or_default()
-            .push(id);
+        put(&mut self.parked, now.local.after(wait), id);
         self.actions.push_back(Action::Report(Report::Resent));
     }
 
@@ -429,6 +422,11 @@ impl Core {
                 .push_back(Action::Report(Report::StoreLost(failure)));
         }
     }
+}
+
+/// Puts in what is due at `at`.
+fn put<T>(due: &mut BTreeMap<Timestamp, Vec<T>>, at: Timestamp, what: T) {
+    due.entry(at).or_default().push(what);
 }
 
 /// Takes out what was due by `now`.
