@@ -101,15 +101,17 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// How long after its creation the slot's hash may be forgotten. It is created half
-    /// a window before the slot at the earliest: what is lent in advance is lent then.
+    /// How long after its creation the slot's hash may be forgotten. That of a window may
+    /// be created half a window before: what is lent in advance is lent then.
     pub const fn time_to_live(self) -> Nanos {
-        let early = self.space.length().divided_by(2);
-        self.life().plus(early)
+        match self.space {
+            Space::Windows { length, kept: 1 } => self.life().plus(length.divided_by(2)),
+            Space::Windows { .. } | Space::Buckets { .. } => self.life(),
+        }
     }
 
     /// How long the slot's counts matter, from its beginning, and a little longer.
-    const fn life(self) -> Nanos {
+    pub const fn life(self) -> Nanos {
         self.space.length().times(1 + self.space.kept()).plus(GRACE)
     }
 

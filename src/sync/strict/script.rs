@@ -141,7 +141,8 @@ impl Form {
                 "{fleet}:{{p{partition}}}:log:{period}:{fingerprint:032x}"
             )],
             first: 0,
-            time_to_live: slot.time_to_live(),
+            // Nothing is lent in advance.
+            time_to_live: slot.life(),
         }
     }
 
