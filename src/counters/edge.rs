@@ -87,7 +87,7 @@ impl Edge {
     /// The demand here, in cost per second.
     pub(super) fn own(&self, terms: &Terms, now: Timestamp) -> f64 {
         let rate = self.demand.rate(terms.memory(), now);
-        let bias = Demand::bias(terms.memory(), terms.interval());
+        let bias = self.demand.bias(terms.memory(), terms.interval());
         (rate - bias).max(rate / 4.0)
     }
 

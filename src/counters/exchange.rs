@@ -110,11 +110,13 @@ impl Cell {
                 };
                 let sends = log.accounts.iter().any(|a| a.account.pending() != 0);
                 if asks || sends {
-                    // What the others have added since the store last told of it.
+                    // What the others have added since the store last told of it, and they
+                    // send late.
                     let heard = self.marks.heard();
                     let fresh = now.since(heard) <= LATE.min(limit.quota.period().divided_by(4));
                     let told = if fresh {
-                        heard.before(self.terms(fleet).reaction())
+                        let terms = self.terms(fleet);
+                        heard.before(terms.interval().plus(terms.reaction()))
                     } else {
                         // Much may have come late, or have gone back.
                         Timestamp::EPOCH

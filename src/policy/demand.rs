@@ -9,8 +9,10 @@ use crate::units::{Cost, Nanos, Timestamp};
 pub struct Demand {
     slow: f32,
     fast: f32,
-    /// The slow average of the costs' squares: how large a check is.
+    /// The slow average of the squares of what came at once, and what came at once last:
+    /// how large a clump is.
     squares: f32,
+    clump: f32,
     since: Timestamp,
     last: Timestamp,
 }
@@ -19,6 +21,8 @@ pub struct Demand {
 const FAST: f64 = 0.03;
 /// The youngest that an estimate counts as, in seconds: one arrival is no rate.
 const YOUNGEST: f64 = 0.01;
+/// What comes within so many nanoseconds comes at once.
+const AT_ONCE: u64 = 1_000_000;
 /// The fast average takes over where it is so many times the slow one,
 const MUCH_MORE: f64 = 2.0;
 /// and so many arrivals more than it would expect.
@@ -35,6 +39,7 @@ impl Demand {
         Demand {
             slow: slow as f32,
             squares: (slow * each.get().max(1) as f64) as f32,
+            clump: 0.0,
             fast: (rate * maturity(age, FAST)) as f32,
             since,
             last: now,
@@ -55,14 +60,22 @@ impl Demand {
         let cost = cost.get() as f64;
         self.slow = (f64::from(self.slow) * (-idle / memory).exp() + cost / memory) as f32;
         self.fast = (f64::from(self.fast) * (-idle / FAST).exp() + cost / FAST) as f32;
-        let square = cost * cost / memory;
+        let before = if now.as_nanos() / AT_ONCE == self.last.as_nanos() / AT_ONCE {
+            f64::from(self.clump)
+        } else {
+            0.0
+        };
+        self.clump = (before + cost) as f32;
+        let square = cost * (2.0 * before + cost) / memory;
         self.squares = (f64::from(self.squares) * (-idle / memory).exp() + square) as f32;
         self.last = self.last.max(now);
     }
 
-    /// The cost of a check, at least one.
+    /// How large a clump is: the variance of what comes at once, by its mean. One, if single
+    /// checks come independently of each other.
     fn size(&self) -> f64 {
-        (f64::from(self.squares) / f64::from(self.slow)).max(1.0)
+        let mean = f64::from(self.slow) * AT_ONCE as f64 / 1e9;
+        (f64::from(self.squares) / f64::from(self.slow) - mean).max(1.0)
     }
 
     /// Whether it was made by a clock that was far ahead: it says nothing of now.
@@ -92,9 +105,9 @@ impl Demand {
 
     /// What the estimate is too high by, per second, if it is read because something was
     /// asked for `ago`: that check is no sign of demand.
-    pub fn bias(memory: Nanos, ago: Nanos) -> f64 {
+    pub fn bias(&self, memory: Nanos, ago: Nanos) -> f64 {
         let (ago, memory) = (ago.as_secs_f64(), memory.as_secs_f64());
-        (-ago / memory).exp() / memory
+        self.size() * (-ago / memory).exp() / memory
     }
 
     /// The demand at `now`, per second.

@@ -72,7 +72,9 @@ const FAR: f64 = 0.7;
 const DEVIATIONS: f64 = 2.0;
 /// A limit is lent out if there is so much of it for every node.
 const LENDABLE: u64 = 100;
-/// A node sends when it has admitted this part of its share of what is left.
+/// A node sends when what it has admitted makes the others exceed this part of what is left
+/// to them; and when it has admitted this part of its share of what is left, if the store
+/// has never told of it.
 const PATIENT_PART: f64 = 0.5;
 const UNHEARD_PART: f64 = 0.125;
 
@@ -360,7 +362,8 @@ impl Standing {
     pub fn pressure(&self, terms: &Terms) -> Pressure {
         let far = self.is_far(terms);
         let part = if self.heard {
-            PATIENT_PART
+            // It misleads nobody but the others.
+            (PATIENT_PART / (1.0 - self.share()).max(PATIENT_PART)).min(1.0)
         } else {
             UNHEARD_PART
         };
