@@ -44,7 +44,7 @@ pub use readiness::{Readiness, Reason};
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// Somebody listens there.
-    #[error("{0} is in use: somebody listens on it")]
+    #[error("{0} is in use: another process listens on it")]
     AddressInUse(String),
     /// There is a file that is no socket.
     #[error("{} exists and is no socket; it is left alone", .0.display())]

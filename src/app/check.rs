@@ -18,6 +18,9 @@ use crate::units::Nanos;
 
 /// The arguments of `tidegate check`.
 #[derive(clap::Args)]
+#[command(
+    override_usage = "tidegate check [OPTIONS] <RULE> <KEY>\n       tidegate check [OPTIONS] --ready"
+)]
 pub(super) struct CheckArgs {
     /// The rule to ask by
     #[arg(required_unless_present = "ready", conflicts_with = "ready")]
@@ -26,7 +29,13 @@ pub(super) struct CheckArgs {
     #[arg(required_unless_present = "ready", conflicts_with = "ready")]
     key: Option<String>,
     /// What it costs; 0 only looks
-    #[arg(long, default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 1,
+        allow_negative_numbers = true,
+        value_parser = read_cost
+    )]
     cost: u64,
     /// The caller's tier
     #[arg(long)]
@@ -63,6 +72,10 @@ pub(super) struct CheckArgs {
     /// How long to wait for the answer
     #[arg(long, value_name = "DURATION", value_parser = config::read_duration, default_value = "1s")]
     timeout: Nanos,
+}
+
+fn read_cost(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "write a whole number, 0 or more")
 }
 
 /// Why there is no answer.

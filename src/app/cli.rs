@@ -26,7 +26,7 @@ struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
    0  done; check: allowed, or ready
-   1  check: refused by a limit, or not ready
+   1  check: refused by a limit, or not ready; serve: ended by a second signal
    2  the command line, the configuration or the question is wrong
   69  check: no answer, or the store is lost; serve: an address cannot be listened on
   70  an internal error";

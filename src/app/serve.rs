@@ -70,7 +70,8 @@ fn run(config: Config) -> Result<Exit, ServeError> {
     }
     if config.settings.store.is_some() && config.settings.key_secret_file.is_none() {
         tracing::warn!(
-            "a store and no key_secret_file: callers can compute where they are counted"
+            "no key_secret_file: callers can compute where in the store they are counted; give \
+             the whole fleet the same secret"
         );
     }
     warn_of_open_doors(&config.settings);

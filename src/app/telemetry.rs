@@ -77,7 +77,7 @@ const GAUGES: &[(&str, Unit, &str)] = &[
     (
         names::BREAKER_OPEN,
         Unit::Count,
-        "1 while strict checks are not put to the store",
+        "1 while the circuit breaker keeps strict checks from the store",
     ),
     (
         names::CLOCK_OFFSET_SECONDS,

@@ -41,6 +41,9 @@ pub enum AddressError {
     /// Not a number from 0 to 65535 behind the last colon.
     #[error("'{0}' is not a port")]
     Port(String),
+    /// A URL.
+    #[error("expected HOST:PORT, without '{0}://'")]
+    Url(String),
     /// More than one colon outside brackets.
     #[error("an IPv6 address is written in brackets: [{0}]:PORT")]
     Brackets(String),
@@ -80,6 +83,9 @@ impl FromStr for Address {
                 _ if path.contains('\0') => Err(AddressError::NulInPath),
                 _ => Ok(Address::Unix(path.into())),
             };
+        }
+        if let Some((scheme, _)) = text.split_once("://") {
+            return Err(AddressError::Url(scheme.into()));
         }
         let (host, port) = text.rsplit_once(':').ok_or(AddressError::NoHost)?;
         let number = port.bytes().all(|byte| byte.is_ascii_digit());

@@ -85,11 +85,17 @@ pub struct Progress {
     pub checks: u64,
 }
 
+/// The faults without their places, which are in a file that nobody wrote.
+fn problems(faults: &Faults) -> String {
+    let problems: Vec<String> = faults.0.iter().map(|f| f.problem.to_string()).collect();
+    problems.join("; ")
+}
+
 /// Why nothing can be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     /// The limit makes no sense.
-    #[error("the limit cannot be compiled: {0}")]
+    #[error("the limit cannot be compiled: {problems}", problems = problems(.0))]
     Limit(#[from] Faults),
     /// The limit cannot be computed with.
     #[error("the limit cannot be computed with: {0}")]

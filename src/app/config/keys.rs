@@ -277,7 +277,7 @@ pub const KEYS: &[Key] = &[
         variable: "TIDEGATE_MAX_KEYS",
         value: "NUMBER",
         default: &["1000000"],
-        help: "Most cells in memory, about 100 bytes each; beyond, newcomers share one cell a limit",
+        help: "Most cells in memory, about 130 bytes each; beyond, newcomers share one cell a limit",
         set: Set::One(|s, v| {
             s.max_keys = v.number(1, 1_000_000_000)?;
             Ok(())

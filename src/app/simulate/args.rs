@@ -27,9 +27,10 @@ fixed interval and know nothing in between.";
 
 pub(in crate::app) const NOTES: &str = "\
 The columns:
-  over      by how much the limit was exceeded, in parts of it: the mean, the 99th of
-            100 and the worst of all windows in which a caller wanted more than it;
-            cold: the same in the first window, in which no node knew anything
+  over      by how much the limit was exceeded at the worst moment, in parts of it (of
+            a bucket: of its burst): the mean, the 99th of 100 and the worst of all
+            windows in which a caller wanted more than it; cold: the same in the first
+            window, in which no node knew anything
   used      what was used of the limit in those windows
   refused   the part of all checks refused although the fleet was below its limit at
             that moment. Where more is wanted than the limit admits, this means only
@@ -43,6 +44,8 @@ The columns:
             out: over = (sum of what nodes take of it / what is refilled - 1) x
             interval/window; never more than is asked, or than the limit on every
             node. Commands: one for each node and caller that had something to send
+Where a - stands there is nothing to tell: nobody wanted more than the limit, or it is
+not simulated.
 
 The same command line prints the same figures on every machine.
 

@@ -120,7 +120,9 @@ fn refusal(outcome: Outcome, rule: &str, check: &Check<'_>) -> Option<(&'static 
         ),
         Outcome::Unavailable => (
             "store_unavailable",
-            format!("the store is lost, and rule '{rule}' refuses without it"),
+            format!(
+                "rule '{rule}' does not admit this without the store, which is lost, late or has forgotten"
+            ),
         ),
         Outcome::UnknownRule => {
             let asked = Shown(check.rule().unwrap_or_default().as_bytes());

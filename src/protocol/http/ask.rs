@@ -54,6 +54,15 @@ pub enum BadRequest {
     /// No JSON, or not of the documented form: unknown or duplicate names, wrong types.
     #[error("{}", Shown(.0.to_string().as_bytes()))]
     Json(serde_json::Error),
+    /// Nothing at all.
+    #[error("the body is empty; write `rule` and `key`, `request`, or `checks`, as JSON")]
+    Empty,
+    /// Neither a rule nor a request nor a batch.
+    #[error("nothing is asked; write `rule` and `key`, `request`, or `checks`")]
+    Nothing,
+    /// The check of this place in a batch, from 0.
+    #[error("checks[{0}]: {1}")]
+    InBatch(usize, Box<BadRequest>),
     /// One of the names that the form needs is absent.
     #[error("missing field `{0}`")]
     Missing(&'static str),
@@ -80,13 +89,18 @@ impl<'a> Asked<'a> {
         if body.len() > MAX_BATCH_BODY {
             return Err(BadRequest::TooLarge(MAX_BATCH_BODY));
         }
+        if body.is_empty() {
+            return Err(BadRequest::Empty);
+        }
         let mut json: CheckJson<'a, Checks<'a>> =
             serde_json::from_slice(body).map_err(BadRequest::Json)?;
         if let Some(Checks(checks)) = json.checks.take() {
             if let Some(name) = json.any() {
                 return Err(BadRequest::Mixed(name, "checks"));
             }
-            let checks = checks.into_iter().map(Check::new);
+            let checks = checks.into_iter().enumerate().map(|(place, check)| {
+                Check::new(check).map_err(|error| BadRequest::InBatch(place, Box::new(error)))
+            });
             return Ok(Asked::Batch(checks.collect::<Result<_, _>>()?));
         }
         if body.len() > MAX_BODY {
@@ -98,7 +112,7 @@ impl<'a> Asked<'a> {
 
 impl<'a> Check<'a> {
     fn new<C>(json: CheckJson<'a, C>) -> Result<Check<'a>, BadRequest> {
-        let cost = json.cost.map_or(Cost::ONE, Cost::new);
+        let cost = json.cost.map_or(Cost::ONE, |Whole(cost)| Cost::new(cost));
         let subject = match (json.rule, json.request) {
             (Some(_), Some(_)) => return Err(BadRequest::Mixed("rule", "request")),
             (Some(rule), None) => {
@@ -122,7 +136,8 @@ impl<'a> Check<'a> {
                     attributes: json.attributes.unwrap_or_default(),
                 }
             }
-            (None, None) => return Err(BadRequest::Missing("rule")),
+            (None, None) if json.key.is_some() => return Err(BadRequest::Missing("rule")),
+            (None, None) => return Err(BadRequest::Nothing),
         };
         Ok(Check { subject, cost })
     }
@@ -188,7 +203,7 @@ struct CheckJson<'a, C> {
     tier: Option<Text<'a>>,
     request: Option<RequestJson<'a>>,
     attributes: Option<PairsText<'a>>,
-    cost: Option<u64>,
+    cost: Option<Whole>,
     checks: Option<C>,
 }
 
@@ -216,6 +231,29 @@ impl<C> CheckJson<'_, C> {
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))
+    }
+}
+
+/// A cost, whose faults are told in plain words.
+struct Whole(u64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Whole, D::Error> {
+        struct WholeVisitor;
+
+        impl Visitor<'_> for WholeVisitor {
+            type Value = Whole;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number, 0 or more")
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Whole, E> {
+                Ok(Whole(number))
+            }
+        }
+
+        deserializer.deserialize_u64(WholeVisitor)
     }
 }
 
@@ -320,7 +358,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_refused_and_named() {
         for (body, named) in [
-            ("", "EOF"),
+            ("", "the body is empty"),
+            ("{}", "nothing is asked"),
             ("{", "EOF"),
             ("[]", "expected"),
             (r#"{"rule":"r","key":"k"}x"#, "trailing"),
@@ -333,7 +372,10 @@ mod tests {
             (r#"{"key":"k"}"#, "missing field `rule`"),
             (r#"{"rule":"r","key":null}"#, "missing field `key`"),
             (r#"{"rule":"r","key":7}"#, "expected a string"),
-            (r#"{"rule":"r","key":"k","cost":-1}"#, "-1"),
+            (
+                r#"{"rule":"r","key":"k","cost":-1}"#,
+                "`-1`, expected a whole number, 0 or more",
+            ),
             (r#"{"rule":"r","key":"k","cost":1.5}"#, "1.5"),
             (r#"{"rule":"r","key":"k","cost":1.0}"#, "1.0"),
             (r#"{"rule":"r","key":"k","cost":"1"}"#, "string"),
@@ -384,7 +426,7 @@ mod tests {
             ),
             (
                 r#"{"checks":[{"rule":"r","key":"k"},{"rule":"r"}]}"#,
-                "missing field `key`",
+                "checks[1]: missing field `key`",
             ),
             (r#"{"checks":[{"checks":[]}]}"#, "a batch within a batch"),
         ] {

@@ -177,7 +177,9 @@ fn figure(value: Option<u64>) -> i64 {
 fn unavailable(out: &mut Vec<u8>) {
     reply::error(
         out,
-        format_args!("UNAVAILABLE the store is lost, and the limit refuses without it"),
+        format_args!(
+            "UNAVAILABLE the limit does not admit this without the store, which is lost, late or has forgotten"
+        ),
     );
 }
 
@@ -372,7 +374,7 @@ mod tests {
     #[test]
     fn a_lost_store_and_an_unknown_rule_are_errors_and_never_limits() {
         let lost = decision(Outcome::Unavailable, 10, 0, Nanos::ZERO);
-        let said = "-UNAVAILABLE the store is lost, and the limit refuses without it ";
+        let said = "-UNAVAILABLE the limit does not admit this without the store, which is lost, late or has forgotten ";
         assert_eq!(checked(&lost), said);
         assert_eq!(throttled(&lost, 0), said);
         let unknown = decision(Outcome::UnknownRule, 0, 0, Nanos::ZERO);
