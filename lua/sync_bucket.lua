@@ -51,7 +51,7 @@ local function packed(debt, last, demand, level)
 end
 
 local asked = {}
-for ask = 1, #asks, 5 do asked[asks[ask]] = ask end
+for ask = 1, #asks, 6 do asked[asks[ask]] = ask end
 local out = { fits and batch[2] or stored or false, time[1], time[2] }
 local write, write_after = { ARGV[1], batch[2] }, {}
 local demands, granted, lent = {}, {}, false
@@ -76,9 +76,10 @@ for i = 2, n do
     end
     -- A bucket that drains while it fills is never quite full.
     local told, reached = level, debt * 8 >= room * 7 and 2 or debt * 2 >= room and 1 or 0
-    if reached > level then
-      redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, math.min(math.ceil(debt), most), demand, batch[6], time[1] + 0, time[2] + 0))
-      level = reached
+    local large = ask and delta > 0 and asks[ask + 5] > 0 and debt >= asks[ask + 5]
+    if reached > level or large then
+      redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], math.max(1, reached), math.min(math.ceil(debt), most), demand, batch[6], time[1] + 0, time[2] + 0))
+      level = math.max(level, reached)
     elseif reached == 0 then
       level = 0
     end

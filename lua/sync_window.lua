@@ -6,8 +6,9 @@
 -- ARGV[1]       the lane's field
 -- ARGV[2..n]    the cells' fields
 -- ARGV[n+1]     msgpack {previous token, new token, time to live in ms, open, end of the window
---               in us, the slot's name, channel or nothing, deltas, rooms, asks}; for each ask {number of
---               the cell, wanted, portion in millionths, unit, change of demand}, all in one row;
+--               in us, the slot's name, channel, deltas, rooms, asks}; for each ask {number of
+--               the cell, wanted, portion in millionths, unit, change of demand, total from
+--               which on its delta is announced or 0}, all in one row;
 --               and if any ask is sealed, {.., the seal as this node knows it, or '' if the window
 --               is older, first moment in us at which they are granted anything, numbers of
 --               their cells}
@@ -22,7 +23,7 @@
 -- Sealed asks are granted nothing where the store has forgotten, see seal.lua, or may have.
 --
 -- A total is what was used and what is lent. A grant is a node's portion of what is free. Half
--- full and full are announced to all nodes, once each.
+-- full and full are announced to all nodes, once each; and a delta that leaves little, if its node says so.
 local call, hash, n = redis.call, KEYS[1], #ARGV
 local batch = cmsgpack.unpack(ARGV[n])
 ARGV[n] = nil
@@ -49,9 +50,9 @@ if not fits then
   local demands = {}
   for i = 2, n do out[i + 2], demands[i] = read(found[i]) end
   local again = stored == batch[2] and before ~= '' and cmsgpack.unpack(before) or {}
-  for ask = 1, #asks, 5 do
+  for ask = 1, #asks, 6 do
     out[#out + 1] = demands[asks[ask] + 1]
-    out[#out + 1] = again[(ask + 4) / 5] or 0
+    out[#out + 1] = again[(ask + 5) / 6] or 0
   end
   return out
 end
@@ -62,7 +63,7 @@ local asked, denied = {}, {}
 if batch[11] and (now < batch[12] or call('GET', KEYS[2]) ~= batch[11]) then
   for _, cell in ipairs(batch[13]) do denied[cell] = true end
 end
-for ask = 1, #asks, 5 do asked[asks[ask]] = ask end
+for ask = 1, #asks, 6 do asked[asks[ask]] = ask end
 local out, write = { batch[2], time[1], time[2] }, { ARGV[1], batch[2] }
 local demands, granted, lent = {}, {}, false
 for i = 2, n do
@@ -83,9 +84,10 @@ for i = 2, n do
     demands[#demands + 1], granted[#granted + 1] = demand, grant
   end
   local told, reached = level, count >= room and 2 or count * 2 >= room and 1 or 0
-  if reached > level then
-    if batch[7] ~= '' then redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], reached, count, demand, batch[6], time[1] + 0, time[2] + 0)) end
-    level = reached
+  local large = ask and delta > 0 and asks[ask + 5] > 0 and count >= asks[ask + 5]
+  if reached > level or large then
+    redis.pcall('PUBLISH', batch[7], cmsgpack.pack(ARGV[i], math.max(1, reached), count, demand, batch[6], time[1] + 0, time[2] + 0))
+    level = math.max(level, reached)
   elseif reached == 0 then
     level = 0
   end

@@ -88,8 +88,8 @@ pub struct Counters {
     missed: AtomicBool,
     fleet: Fleet,
     settled: ArrayQueue<SettledWindow>,
-    /// Cells at their limit that this node does not have.
-    full: Tombstones,
+    /// Cells near their limit that this node does not have.
+    unknown: Tombstones,
     overflow: DashMap<LimitId, Arc<Limit>>,
     overflowed: AtomicU64,
     evicted: AtomicU64,
@@ -108,7 +108,7 @@ impl Counters {
             missed: AtomicBool::new(false),
             fleet,
             settled: ArrayQueue::new(settled::KEPT),
-            full: Tombstones::default(),
+            unknown: Tombstones::default(),
             overflow: DashMap::new(),
             overflowed: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
@@ -135,10 +135,13 @@ impl Counters {
             drop(cell);
             return self.settle(key, touch);
         }
+        if cost.is_peek() {
+            return self.probe_unknown(limit, quota, key, cost, now);
+        }
         // A check that would leave nothing behind leaves no cell behind either.
         let mut fresh = State::fresh(quota);
         let outcome = fresh.take(quota, cost, now);
-        if cost.is_peek() || !matches!(outcome.verdict, Verdict::Admitted { .. }) {
+        if !matches!(outcome.verdict, Verdict::Admitted { .. }) {
             return Taken {
                 outcome,
                 stale: None,
@@ -162,7 +165,7 @@ impl Counters {
             return self.take_overflow(limit, quota, cost, now);
         }
         let mut cell = self.at_or_new(key, limit);
-        if let Some(announced) = self.full.recall(key, now) {
+        if let Some(announced) = self.unknown.recall(key, now) {
             // It has nothing to send yet: nobody need be told.
             let _quiet = cell.announce(announced, now, &self.fleet);
         }
@@ -186,11 +189,34 @@ impl Counters {
                 drop(cell);
                 self.settle(key, touch)
             }
-            None => Taken {
-                outcome: State::fresh(quota).take(quota, cost, now),
-                stale: None,
-                at: now,
-                by: By::Cell,
+            None => self.probe_unknown(limit, quota, key, cost, now),
+        }
+    }
+
+    /// The same for a key that has no cell: it may still have been announced.
+    fn probe_unknown(
+        &self,
+        limit: &Arc<Limit>,
+        quota: &Quota,
+        key: Key,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Taken {
+        let mut cell = Cell::new(limit);
+        if let Some(announced) = self.unknown.look(key, now) {
+            let _quiet = cell.announce(announced, now, &self.fleet);
+        }
+        let touch = cell.probe(limit, quota, cost, now, &self.fleet);
+        let lent = limit.consistency == Consistency::Bounded && self.fleet.has_store();
+        let admitted = matches!(touch.outcome.verdict, Verdict::Admitted { .. });
+        Taken {
+            outcome: touch.outcome,
+            stale: touch.stale,
+            at: now,
+            by: if lent && admitted {
+                By::Store
+            } else {
+                By::Cell
             },
         }
     }
@@ -274,14 +300,12 @@ impl Counters {
     }
 
     /// Takes in what the store announces to all nodes. A cell that this node does not
-    /// have is remembered as full until it is asked for, or its slot is over.
+    /// have is remembered until it is asked for, or its slot is over.
     pub fn announce(&self, announced: Announcement, now: Timestamp) {
         let signal = match self.bank(announced.key).get_mut(&announced.key) {
             Some(mut cell) => cell.announce(announced, now, &self.fleet),
             None => {
-                if announced.level == Level::Full {
-                    self.full.remember(announced, now);
-                }
+                self.unknown.remember(announced, now);
                 return;
             }
         };

@@ -206,6 +206,7 @@ impl Both {
             unit,
             promise: self.one_of(&[Consistency::Approximate, Consistency::Bounded]),
             demand: i64::try_from(self.dice.below(2_000_000)).unwrap() - 900_000,
+            announced_from: self.one_of(&[0, 0, 1, 9, 2_500]) * unit,
         });
         Delta {
             cost: self.cost(),

@@ -44,6 +44,7 @@ struct Ask {
     portion: u32,
     unit: u64,
     demand: i64,
+    announced_from: u64,
 }
 
 /// A delta of a cell far from its limit.
@@ -68,6 +69,7 @@ impl Item<'_> {
             portion,
             unit: 1,
             demand: 0,
+            announced_from: 0,
         };
         Item {
             ask: Some(ask),
@@ -77,6 +79,14 @@ impl Item<'_> {
 
     fn unit(self, unit: u64) -> Self {
         let ask = self.ask.map(|ask| Ask { unit, ..ask });
+        Item { ask, ..self }
+    }
+
+    fn announced_from(self, announced_from: u64) -> Self {
+        let ask = self.ask.map(|ask| Ask {
+            announced_from,
+            ..ask
+        });
         Item { ask, ..self }
     }
 
@@ -164,13 +174,14 @@ impl Call<'_> {
         let asks = (1u64..).zip(self.items);
         let asks = asks.filter_map(|(number, item)| Some((number, item.ask?)));
         let asks: Vec<(u64, Ask)> = asks.collect();
-        array(&mut packed, 5 * asks.len());
+        array(&mut packed, 6 * asks.len());
         for (cell, ask) in asks {
             number(&mut packed, cell);
             number(&mut packed, ask.want);
             number(&mut packed, u64::from(ask.portion));
             number(&mut packed, ask.unit);
             signed(&mut packed, ask.demand);
+            number(&mut packed, ask.announced_from);
         }
         if let Some(slice) = self.slice {
             number(&mut packed, slice);
@@ -628,6 +639,15 @@ fn half_and_full_are_announced_once_each_until_less_than_half_is_used() {
     assert_eq!(announced(ten(1)), [(Level::Half, 5, 75)]);
     assert_eq!(announced(ten(-5)), []);
     assert_eq!(announced(ten(20)), [(Level::Full, 20, 75)], "both at once");
+    // A node may have its cost announced each time, from some total on.
+    let loud = |delta| ten(delta).ask(0, 0).announced_from(8);
+    assert_eq!(announced(ten(-14)), []);
+    assert_eq!(announced(loud(1)), [], "it makes seven");
+    assert_eq!(announced(loud(1)), [(Level::Half, 8, 75)]);
+    assert_eq!(announced(loud(0)), []);
+    assert_eq!(announced(loud(3)), [(Level::Full, 11, 75)]);
+    assert_eq!(announced(loud(1)), [(Level::Full, 12, 75)], "once more");
+    assert_eq!(announced(ten(1)), []);
 }
 
 #[test]
@@ -847,6 +867,9 @@ fn a_bucket_is_announced_again_when_it_was_less_than_half_full() {
     assert_eq!(announced(near(200)), []);
     assert_eq!(announced(near(270)), [(Level::Half, 7)]);
     assert_eq!(announced(near(200)), [(Level::Full, 11)]);
+    let loud = near(30).ask(0, 0).announced_from(600_000_000_000);
+    assert_eq!(announced(loud), [(Level::Full, 11)], "each time");
+    assert_eq!(announced(near(-30)), []);
     assert_eq!(announced(near(-270)), []);
     assert_eq!(announced(near(-200)), []);
     assert_eq!(announced(near(270)), [(Level::Half, 7)]);

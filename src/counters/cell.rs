@@ -165,6 +165,11 @@ impl Cell {
                     retry_after: refusal.unwrap_or(terms.interval()),
                 };
             }
+        } else if let Verdict::Admitted { .. } = outcome.verdict {
+            // A look must not promise what no lease is here for.
+            if terms.is_bounded() && edge.hold == 0 {
+                by = By::Store;
+            }
         } else if let Verdict::Refused { .. } = outcome.verdict
             && self.limit.count_denied
             && !cost.is_peek()

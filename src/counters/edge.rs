@@ -43,6 +43,8 @@ pub(super) struct Edge {
     pub(super) closing: Option<WindowId>,
     /// When that was last asked for.
     read_at: Timestamp,
+    /// When the cell was last far from its limit.
+    far: Timestamp,
     /// When the sync looks at the cell again, to see whether the lease is still needed.
     look_again: Timestamp,
 }
@@ -51,8 +53,8 @@ pub(super) struct Edge {
 const SLACK: Nanos = Nanos::from_millis(50);
 
 impl Edge {
-    /// A cell comes near its limit, with this `demand`, in this `slot`.
-    pub(super) fn new(demand: Demand, slot: WindowId) -> Edge {
+    /// A cell comes near its limit at `now`, with this `demand`, in this `slot`.
+    pub(super) fn new(demand: Demand, slot: WindowId, now: Timestamp) -> Edge {
         Edge {
             demand,
             fleet: 0.0,
@@ -75,6 +77,7 @@ impl Edge {
             full: WindowId::default(),
             closing: None,
             read_at: Timestamp::EPOCH,
+            far: now,
             look_again: Timestamp::EPOCH,
         }
     }
@@ -98,6 +101,16 @@ impl Edge {
         } else {
             own * f64::from(terms.nodes.max(1))
         }
+    }
+
+    /// The cell is far from its limit.
+    pub(super) fn was_far(&mut self, now: Timestamp) {
+        self.far = now;
+    }
+
+    /// When the cell was last found far from its limit.
+    pub(super) const fn far(&self) -> Timestamp {
+        self.far
     }
 
     /// Whether the store has told of the fleet's demand, and not much more than a period
@@ -220,6 +233,7 @@ impl Edge {
             want,
             unit: 1,
             promise,
+            announced_from: 0,
             portion: standing.portion(),
             demand: tell(&mut self.told, slot, standing.own),
         }
@@ -238,6 +252,7 @@ impl Edge {
             want,
             unit: 1,
             promise,
+            announced_from: 0,
             portion: standing.portion() / 2,
             demand: tell(&mut self.told_next, slot, standing.own),
         }

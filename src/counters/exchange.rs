@@ -70,6 +70,7 @@ impl Cell {
         }
         let asks = wants.lease > 0 || (wants.pressure.is_some() && !self.is_heard(now));
         let closes = self.closes(&self.terms(fleet), now, fleet);
+        let late = self.others_are_late_by(remaining, now, fleet);
         let mut slots = SmallVec::new();
         match &self.body {
             Body::Window { state, ledger } => {
@@ -115,8 +116,7 @@ impl Cell {
                     let heard = self.marks.heard();
                     let fresh = now.since(heard) <= LATE.min(limit.quota.period().divided_by(4));
                     let told = if fresh {
-                        let terms = self.terms(fleet);
-                        heard.before(terms.interval().plus(terms.reaction()))
+                        heard.before(late.plus(self.terms(fleet).reaction()))
                     } else {
                         // Much may have come late, or have gone back.
                         Timestamp::EPOCH
@@ -150,6 +150,30 @@ impl Cell {
             self.marks.set_told(Queued::Nothing);
         }
         Route { slots, again }
+    }
+
+    /// How late other nodes may send their costs, which see the cell as this one does or did
+    /// of late.
+    fn others_are_late_by(&mut self, remaining: u64, now: Timestamp, fleet: &Fleet) -> Nanos {
+        if !matches!(self.body, Body::Log(_)) {
+            return Nanos::ZERO;
+        }
+        let terms = self.terms(fleet);
+        let patience = Pressure::Far.patience(terms.pace, terms.period);
+        let patience = patience.unwrap_or(terms.period);
+        let Some(mut edge) = self.edge.take() else {
+            return patience;
+        };
+        if self.standing(&edge, remaining, &terms, now).is_far(&terms) {
+            edge.was_far(now);
+        }
+        let late = if now.since(edge.far()) <= patience.times(2) {
+            patience
+        } else {
+            terms.interval()
+        };
+        self.edge = Some(edge);
+        late
     }
 
     /// How long the cell's costs may still wait, if the sync looks at it too early: it was
@@ -226,8 +250,10 @@ impl Cell {
         let (is_next, promise) = (self.body.is_next(slot), self.limit.consistency);
         let mut edge = self.edge.take();
         // Before what is pending becomes sent: the standing counts it.
-        let ask = edge.as_mut().and_then(|edge| {
-            let standing = self.standing(edge, remaining, &terms, now);
+        let standing = edge
+            .as_ref()
+            .map(|edge| self.standing(edge, remaining, &terms, now));
+        let ask = edge.as_mut().zip(standing).and_then(|(edge, standing)| {
             let unit = self.body.unit(&quota);
             let in_units = |ask: Ask| Ask {
                 want: ask.want.saturating_mul(unit),
@@ -275,6 +301,12 @@ impl Cell {
         let hold = hold.map_or(0, |edge| edge.hold);
         let room = self.body.room(&quota, slot, remaining, hold);
         let (cost, upto) = self.body.freeze(&quota, slot)?;
+        let ask = ask.map(|ask| Ask {
+            announced_from: standing.map_or(0, |standing| {
+                standing.announced_from(cost, room, ask.unit, &terms)
+            }),
+            ..ask
+        });
         Some(Delta {
             cost,
             upto,

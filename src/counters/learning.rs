@@ -161,8 +161,13 @@ impl Cell {
                     let none = Cost::ZERO;
                     state.raise(&limit.quota, debt, announced.at, none, now);
                 }
-                // The parts of the log are told one by one.
-                Body::Log(_) => {}
+                Body::Log(log) => {
+                    let account = log.account(slot.window);
+                    let others = announced.total.saturating_sub(account.account.own());
+                    if others > account.others {
+                        log.learn(&limit.quota, slot, others, now);
+                    }
+                }
             }
             if unsent == 0 {
                 return Signal::Quiet;

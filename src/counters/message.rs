@@ -43,6 +43,9 @@ pub struct Ask {
     pub unit: u64,
     /// What its limit promises: more is demanded of a grant that it is to be bounded by.
     pub promise: Consistency,
+    /// The total from which on its cost is announced to all nodes, at every time; zero for
+    /// never. In the unit of [`Delta::cost`].
+    pub announced_from: u64,
     /// The change of the demand that it reports in this slot, in thousandths of cost per
     /// second.
     pub demand: i64,
@@ -72,7 +75,8 @@ pub struct Told {
     pub wanted: bool,
 }
 
-/// What the store announces to all nodes, once in a slot for each level.
+/// What the store announces to all nodes: that a cell has reached a level, or that much has
+/// come to it while little is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
     /// The cell.

@@ -158,14 +158,6 @@ impl Slot {
     }
 }
 
-impl Space {
-    /// Whether a cell that is full in a slot is announced. The parts of a log are not: a
-    /// log is full long before most of them are.
-    pub const fn is_announced(self) -> bool {
-        !matches!(self, Space::Windows { kept: 2.., .. })
-    }
-}
-
 /// One hash in the store: one slot's cells of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HashId {

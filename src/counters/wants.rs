@@ -190,9 +190,14 @@ impl Cell {
     pub(super) fn is_near_the_edge(&self, remaining: u64, now: Timestamp, fleet: &Fleet) -> bool {
         let terms = self.terms(fleet);
         let unsent = self.pending();
-        !terms.is_calm(remaining)
-            || (unsent >= MANY
-                && terms.calm(remaining, unsent, self.is_heard(now)) == Pressure::Urgent)
+        let many = || match terms.supply {
+            // That others have used half of it is not announced.
+            Supply::Trailing => true,
+            Supply::AtTheTurn | Supply::Continuous => {
+                terms.calm(remaining, unsent, self.is_heard(now)) == Pressure::Urgent
+            }
+        };
+        !terms.is_calm(remaining) || (unsent >= MANY && many())
     }
 
     #[cold]
@@ -219,6 +224,6 @@ impl Cell {
             Body::Window { state, .. } => state.id(),
             Body::Bucket { .. } | Body::Log(_) => Space::of(&self.limit.quota).window(now),
         };
-        self.edge = Some(Box::new(Edge::new(demand, slot)));
+        self.edge = Some(Box::new(Edge::new(demand, slot, now)));
     }
 }

@@ -217,10 +217,7 @@ impl Standing {
     /// Whether a fleet with this `demand` would use up too much of the limit before a push
     /// arrives.
     fn is_fast(&self, demand: f64, terms: &Terms) -> bool {
-        // What a trailing limit has used is not announced.
-        terms.supply == Supply::Trailing
-            || self.is_tight(terms)
-            || demand * terms.reach() > EXPOSED * float(terms.capacity)
+        self.is_tight(terms) || demand * terms.reach() > EXPOSED * float(terms.capacity)
     }
 
     /// What is left for all, as far as this node knows.
@@ -327,7 +324,12 @@ impl Standing {
         }
         let rushed = match terms.supply {
             Supply::AtTheTurn => true,
-            Supply::Continuous | Supply::Trailing => self.fleet.max(self.certain) >= terms.rate(),
+            Supply::Continuous => self.fleet.max(self.certain) >= terms.rate(),
+            // Its demand is estimated long before it is near its limit.
+            Supply::Trailing => {
+                let left = terms.capacity.saturating_sub(self.used);
+                self.fleet.max(self.certain) >= terms.rate() && !terms.is_calm(left)
+            }
         };
         rushed
             && !self.is_shared_out(terms)
@@ -356,6 +358,24 @@ impl Standing {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn portion(&self) -> u32 {
         (self.share().clamp(0.0, 0.95) * 1e6) as u32
+    }
+
+    /// The total from which on a `cost` that is sent now is announced to all nodes, of a
+    /// limit that has `room` for so much; zero for never. Cost and room are in the store's
+    /// `unit`.
+    ///
+    /// What has room again after it was full is not announced as full again. Where so little
+    /// comes back that no node hears of it with its own costs, each may spend once more what
+    /// the last one has spent.
+    pub fn announced_from(&self, cost: i64, room: u64, unit: u64, terms: &Terms) -> u64 {
+        let others = u64::from(terms.nodes.saturating_sub(1));
+        let at_stake = u64::try_from(cost).unwrap_or(0).saturating_mul(others);
+        let matters = float(at_stake) > EXPOSED * float(terms.capacity.saturating_mul(unit));
+        let is_slow = terms.coming() < float(u64::from(terms.nodes));
+        if terms.supply == Supply::AtTheTurn || !matters || !is_slow {
+            return 0;
+        }
+        room.saturating_sub(at_stake).max(1)
     }
 
     /// How soon the cell must be sent, leases apart.

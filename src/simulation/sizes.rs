@@ -8,7 +8,7 @@ const BATCH: u64 = 215;
 /// A cell's field, 16 bytes and their frame, its delta and its room.
 const CELL: u64 = 28;
 /// What is asked for a cell, and what is told of it.
-const ASK: u64 = 16;
+const ASK: u64 = 17;
 const TOLD: u64 = 12;
 /// An announcement to one node.
 pub(super) const ANNOUNCEMENT: u64 = 130;

@@ -86,11 +86,7 @@ impl Wire {
             Space::Buckets { .. } => 0,
         });
         packed.text(&announcement::slot_name(slot));
-        packed.text(if slot.space.is_announced() {
-            &self.channel
-        } else {
-            ""
-        });
+        packed.text(&self.channel);
         packed.array(batch.cells.len());
         for (_, delta) in &batch.cells {
             packed.signed(delta.cost);
@@ -106,13 +102,14 @@ impl Wire {
                 .zip(1u64..)
                 .filter_map(|((_, delta), number)| Some((number, delta.ask?)))
         };
-        packed.array(5 * asks().count());
+        packed.array(6 * asks().count());
         for (number, ask) in asks() {
             packed.number(number);
             packed.number(ask.want);
             packed.number(u64::from(ask.portion));
             packed.number(ask.unit);
             packed.signed(ask.demand);
+            packed.number(ask.announced_from);
         }
         match slot.space {
             Space::Windows { .. } => {

@@ -45,11 +45,11 @@ const fn bound(algorithm: Algorithm, mean: f64, worst: f64, cold: f64, used: f64
 }
 
 const BOUNDS: [Bound; 5] = [
-    bound(Algorithm::FixedWindow, 0.015, 0.05, 0.25, 0.97),
-    bound(Algorithm::SlidingWindow, 0.06, 0.15, 0.25, 0.85),
-    bound(Algorithm::SlidingLog, 0.60, 0.80, 0.45, 0.70),
-    bound(Algorithm::TokenBucket, 0.03, 0.08, 0.15, 0.90),
-    bound(Algorithm::LeakyBucket, 0.03, 0.08, 0.15, 0.90),
+    bound(Algorithm::FixedWindow, 0.02, 0.05, 0.05, 0.97),
+    bound(Algorithm::SlidingWindow, 0.04, 0.08, 0.10, 0.94),
+    bound(Algorithm::SlidingLog, 0.15, 0.30, 0.20, 0.92),
+    bound(Algorithm::TokenBucket, 0.04, 0.08, 0.08, 0.96),
+    bound(Algorithm::LeakyBucket, 0.04, 0.08, 0.08, 0.96),
 ];
 
 fn run(scenario: &Scenario) -> Figures {
@@ -90,6 +90,7 @@ fn approximate_stays_within_its_bound() {
                 let figures = run(&scenario);
                 let algorithm = bound.algorithm.name();
                 let place = format!("{algorithm}, {name}, {times} times the limit: {figures:?}");
+                println!("{place}");
                 assert_eq!(figures.over.windows, 6, "{place}");
                 assert!(figures.over.mean <= bound.mean, "{place}");
                 assert!(figures.over.worst <= bound.worst, "{place}");
@@ -112,9 +113,9 @@ fn a_fleet_in_step_costs_the_store_less_than_a_plain_interval() {
                 ..Scenario::default()
             };
             let figures = run(&scenario);
-            // Ten nodes, each every 100 ms; a hello each second comes on top.
-            let plain = 2.0 * 100.0;
-            let commands = figures.commands_per_second();
+            // Ten nodes, each every 100 ms; hellos come on top in any case.
+            let plain = 100.0;
+            let commands = figures.batches as f64 / figures.seconds;
             assert!(commands <= plain, "{name}, {times} times: {commands}");
         }
     }
@@ -140,9 +141,7 @@ fn below_the_limit_next_to_nothing_is_refused() {
                 // What is lent in vain to one node, the others miss.
                 let most = match algorithm {
                     Algorithm::FixedWindow => 0.000_5,
-                    // Its parts are told late, and a burst of ten is a hundredth of it.
-                    Algorithm::SlidingLog => 0.15,
-                    _ => 0.02,
+                    _ => 0.01,
                 };
                 assert!(figures.wrongly_refused_part() <= most, "{place}");
             });

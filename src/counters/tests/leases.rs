@@ -228,6 +228,43 @@ fn a_bounded_check_that_finds_the_table_full_is_put_to_the_store() {
 }
 
 #[test]
+fn a_look_at_a_bounded_limit_without_a_lease_is_put_to_the_store() {
+    let counters = Counters::new(10, Fleet::with_store());
+    let limit = bounded(1_000);
+    assert_eq!(
+        take(&counters, &limit, 1, 0, START).by,
+        By::Store,
+        "no cell"
+    );
+    take(&counters, &limit, 1, 1, START);
+    assert_eq!(take(&counters, &limit, 1, 0, START).by, By::Store, "a cell");
+    let local = Counters::new(10, Fleet::alone());
+    assert_eq!(take(&local, &limit, 1, 0, START).by, By::Cell);
+}
+
+#[test]
+fn what_was_announced_of_a_cell_that_is_not_here_is_seen_by_looks_and_checks() {
+    for level in [Level::Half, Level::Full] {
+        let node = Node::new(Algorithm::FixedWindow, 1_000, LONG);
+        let announced = Announcement {
+            key: node.key,
+            slot: node.slot(START),
+            level,
+            total: 950,
+            demand: 0,
+            at: START,
+        };
+        node.counters.announce(announced, START);
+        let look = || take(&node.counters, &node.limit, 1, 0, START);
+        assert_eq!(look().outcome.remaining, 50);
+        assert_eq!(look().outcome.remaining, 50, "a look forgets nothing");
+        assert!(!node.take(51, START));
+        let taken = take(&node.counters, &node.limit, 1, 50, START);
+        assert_eq!(taken.outcome.remaining, 0);
+    }
+}
+
+#[test]
 fn a_bounded_cell_that_rests_keeps_its_lease_for_half_a_window_and_asks_no_more() {
     let counters = Counters::new(10, Fleet::with_store());
     counters.fleet().set_health(StoreHealth::Up);

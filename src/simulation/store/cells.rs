@@ -117,7 +117,8 @@ impl<'a> Turn<'a> {
             _ => 0,
         };
         let told = count.level;
-        self.reach(key, reached, &mut count.level, total, count.demand);
+        let large = is_large(delta, total);
+        self.reach(key, (reached, large), &mut count.level, total, count.demand);
         self.answer(delta, total, count.demand);
         delta.cost != 0 || delta.ask.is_some() || count.level != told
     }
@@ -148,9 +149,16 @@ impl<'a> Turn<'a> {
             debt if debt * 2.0 >= room => 1,
             _ => 0,
         };
+        let large = is_large(delta, debt);
         let debt = debt.ceil().min(MAX_DEBT);
         let told = bucket.level;
-        self.reach(key, reached, &mut bucket.level, debt, bucket.demand);
+        self.reach(
+            key,
+            (reached, large),
+            &mut bucket.level,
+            debt,
+            bucket.demand,
+        );
         self.answer(delta, debt, bucket.demand);
         let changed = delta.cost != 0 || delta.ask.is_some() || bucket.level != told;
         changed.then_some((cost, grant))
@@ -189,9 +197,16 @@ impl<'a> Turn<'a> {
         grant
     }
 
-    /// Announces that a cell has reached a level, once.
-    fn reach(&mut self, key: Key, reached: u8, level: &mut u8, total: f64, demand: f64) {
-        if reached > *level {
+    /// Announces that a cell has reached a level, once, or that much has come to it.
+    fn reach(
+        &mut self,
+        key: Key,
+        (reached, large): (u8, bool),
+        level: &mut u8,
+        total: f64,
+        demand: f64,
+    ) {
+        if reached > *level || large {
             let announcement = Announcement {
                 key,
                 slot: self.slot,
@@ -204,9 +219,8 @@ impl<'a> Turn<'a> {
                 demand: whole(demand),
                 at: self.time,
             };
-            let told = Some(announcement).filter(|_| self.slot.space.is_announced());
-            self.announced.extend(told);
-            *level = reached;
+            self.announced.push(announcement);
+            *level = reached.max(*level);
         } else if reached == 0 {
             *level = 0;
         }
@@ -218,6 +232,12 @@ impl<'a> Turn<'a> {
             self.demands.push(whole(demand));
         }
     }
+}
+
+/// Whether a delta leaves so little, as its node says, that all must know.
+fn is_large(delta: &Delta, total: f64) -> bool {
+    let from = delta.ask.map_or(0, |ask| ask.announced_from);
+    delta.cost > 0 && from > 0 && total >= float(from)
 }
 
 #[allow(clippy::cast_precision_loss)] // As in the scripts.
