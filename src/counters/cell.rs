@@ -180,7 +180,7 @@ impl Cell {
         }
         Touch {
             outcome,
-            stale: self.marks.stale(now),
+            stale: self.stale(Some(edge), now),
             signal: Signal::Quiet,
             at: self.body.moment(quota, now),
             by,
@@ -200,11 +200,17 @@ impl Cell {
         let outcome = self.probe_under(quota, cost, now, fleet);
         Touch {
             outcome,
-            stale: self.marks.stale(now),
+            stale: self.stale(self.edge.as_deref(), now),
             signal: Signal::Quiet,
             at: now,
             by: By::Cell,
         }
+    }
+
+    /// How long ago the store last told of the cell, one way or the other.
+    fn stale(&self, edge: Option<&Edge>, now: Timestamp) -> Option<Nanos> {
+        let (answered, told) = (self.marks.stale(now), edge.and_then(|edge| edge.told(now)));
+        answered.into_iter().chain(told).min()
     }
 
     /// Undoes a take of `cost` that happened at `taken_at`.

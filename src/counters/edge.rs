@@ -113,6 +113,12 @@ impl Edge {
         self.far
     }
 
+    /// How long ago the store last told of the cell near its limit: by an answer, or by an
+    /// announcement.
+    pub(super) fn told(&self, now: Timestamp) -> Option<Nanos> {
+        (self.fleet_at != Timestamp::EPOCH).then(|| now.since(self.fleet_at))
+    }
+
     /// Whether the store has told of the fleet's demand, and not much more than a period
     /// ago.
     fn is_told(&self, terms: &Terms, now: Timestamp) -> bool {

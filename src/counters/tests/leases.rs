@@ -258,6 +258,7 @@ fn what_was_announced_of_a_cell_that_is_not_here_is_seen_by_looks_and_checks() {
         let look = || take(&node.counters, &node.limit, 1, 0, START);
         assert_eq!(look().outcome.remaining, 50);
         assert_eq!(look().outcome.remaining, 50, "a look forgets nothing");
+        assert_eq!(look().stale, Some(Nanos::ZERO));
         assert!(!node.take(51, START));
         let taken = take(&node.counters, &node.limit, 1, 50, START);
         assert_eq!(taken.outcome.remaining, 0);
