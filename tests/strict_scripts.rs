@@ -8,6 +8,7 @@ mod kit;
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use kit::{Proxy, Redis};
 use redis::Connection;
@@ -681,6 +682,32 @@ fn a_check_that_waits_in_vain_may_still_be_charged() {
     assert_eq!(
         ask(&bench.runtime, &strict, &patient, 1).outcomes[0].remaining,
         97
+    );
+}
+
+#[test]
+fn a_limit_whose_windows_pass_on_the_way_does_not_break_off_the_others() {
+    let bench = Bench::new();
+    let proxy = Proxy::start(bench.redis.addr());
+    let strict = strict(&proxy.url(), &bench.runtime, Clock::system());
+    let day = [counted(
+        quota(Algorithm::FixedWindow, 100, 86_400_000, None),
+        "a",
+    )];
+    ask(&bench.runtime, &strict, &day, 1);
+    // Far away: only ever of windows that are over.
+    proxy.delay(Duration::from_millis(30));
+    let short = counted_with(quota(Algorithm::FixedWindow, 100, 1, None), "a", |limit| {
+        limit.strict_timeout = Some(Nanos::from_millis(1_500));
+    });
+    let short = question(&[short], 1);
+    for _ in 0..3 {
+        let asked = bench.runtime.block_on(async { strict.ask(&short).await });
+        assert_eq!(asked, Err(Unanswered));
+    }
+    assert_eq!(
+        ask(&bench.runtime, &strict, &day, 1).outcomes[0].remaining,
+        98
     );
 }
 
