@@ -9,16 +9,23 @@
 -- Only where no node knows better is an empty store taken for that of a new fleet, which has
 -- had nothing to forget. Numbers grow, so that a seal older than one that was told is that
 -- of a store which had fallen behind.
+--
+-- What is no seal is replaced; and so is one since a moment that is still to come, which a
+-- clock that was ahead has left: nothing would be trusted until then.
 local call = redis.call
-local seal = call('GET', KEYS[1])
-local run, since, number = string.match(seal or '', '^(%S+) (%d+) (%d+)$')
+local LARGEST = 9007199254740992 -- 2^53: whole numbers are exact up to here
+local found = redis.pcall('GET', KEYS[1])
+if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE') then return found end
+local seal = type(found) == 'string' and found or ''
+local run, since, number = string.match(seal, '^(%S+) (%d+) (%d+)$')
 local here, told = string.match(call('INFO', 'server'), 'run_id:(%w+)'), tonumber(ARGV[1])
-number = tonumber(number) or 0
-local heir = number == told or (number > told and since ~= '0')
-if run == here and (told == 0 or heir) then return seal end
+since, number = tonumber(since) or LARGEST, tonumber(number) or 0
+if number >= LARGEST then run, number = nil, 0 end
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-since = (seal or told > 0) and now or 0
+local heir = number == told or (number > told and since > 0)
+if run == here and since <= now and (told == 0 or heir) then return seal end
+since = (found or told > 0) and now or 0
 seal = string.format('%s %.0f %.0f', here, since, math.max(now, number + 1, told + 1))
 call('SET', KEYS[1], seal)
 return seal

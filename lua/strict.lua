@@ -20,6 +20,9 @@
 -- debt is kept. A cost of 0 is a peek: told what 1 would be. Everything is read before anything
 -- is written, since an error does not roll back.
 --
+-- What stands in a cell and neither they nor this script have written counts as full, and a
+-- log that ends so as empty.
+--
 -- A log holds each admitted hit as the totals before and after it, at its time: the totals'
 -- differences are sums of hits, whatever each hit has cost.
 local call = redis.call
@@ -75,19 +78,23 @@ local function put(key, field, value, ttl, present)
 end
 
 -- A count, and what stands beside it.
-local function counted(value)
-  local count, beside = (value or ''):match('^(%d+)(.*)$')
-  return tonumber(count) or 0, beside or ''
+local function counted(value, capacity)
+  local count, beside = (value or '0'):match('^(%d+)(.*)$')
+  count = tonumber(count)
+  if count and count <= LARGEST and (beside == '' or beside:match('^ %d+ [012]$')) then
+    return count, beside
+  end
+  return capacity, ''
 end
 
 local function window(limit, field, at)
   local ttl, capacity, length = limit[5], limit[7], limit[8]
   local into = math.fmod(now, length)
   local present = call('HGET', KEYS[at], field)
-  local count, beside = counted(present)
+  local count, beside = counted(present, capacity)
   local before, weighed = 0, 0
   if limit[1] == SLIDING then
-    before = counted(call('HGET', KEYS[at - 1], field))
+    before = counted(call('HGET', KEYS[at - 1], field), capacity)
     local whole, rest = scale(before, length - into, length)
     weighed = rest > 0 and whole + 1 or whole
   end
@@ -112,7 +119,7 @@ local function window(limit, field, at)
       self.retry = length - into
     end
   end
-  function self.charge()
+  function self.charge(cost)
     count = math.min(count + cost, LARGEST)
     put(KEYS[at], field, string.format('%.0f', count) .. beside, ttl, present)
   end
@@ -128,6 +135,14 @@ local function window(limit, field, at)
   return self
 end
 
+-- A debt in ns, its time, and what stands beside them; nothing if they are none.
+local function owed(cell)
+  if not cell or (#cell ~= 16 and #cell ~= 32) then return nil, nil, '' end
+  local ns, of = struct.unpack('>dd', cell)
+  if ns >= 0 and ns < math.huge and of >= 0 and of < LARGEST then return ns, of, cell:sub(17) end
+  return nil, nil, ''
+end
+
 local function bucket(limit, field, at)
   local ttl, capacity, slice, token, rate = limit[5], limit[7], 2 ^ limit[8] / 1000, limit[9], limit[10]
   local here, after = call('HGET', KEYS[at], field), call('HGET', KEYS[at + 1], field)
@@ -136,8 +151,11 @@ local function bucket(limit, field, at)
   -- The debt is in parts of a token of which a microsecond repays whole ones, so nothing is
   -- rounded: the store's nanoseconds find back to them. Those of other modes round up.
   local debt, last = 0, now
-  if cell then
-    local ns, of = struct.unpack('>dd', cell)
+  local self, room = {}, (capacity - wanted) * token
+  local ns, of = owed(cell)
+  if cell and not ns then
+    debt, self.spoilt = capacity * token, true
+  elseif cell then
     -- A clock that stepped back neither repays nor freezes.
     if of - now <= slice then
       local parts = ns * rate / 1000
@@ -150,7 +168,6 @@ local function bucket(limit, field, at)
   local function drained(parts)
     return parts == 0 and 0 or divide_up(parts, rate) + last - now
   end
-  local self, room = {}, (capacity - wanted) * token
   if room < 0 then
     self.verdict = NEVER
   elseif debt <= room then
@@ -160,11 +177,11 @@ local function bucket(limit, field, at)
     self.verdict = REFUSES
     self.retry = drained(debt - room)
   end
-  function self.charge()
+  function self.charge(cost)
     debt = debt + cost * token
     local packed = struct.pack('>dd', debt * 1000 / rate, last)
-    put(KEYS[at], field, packed .. (here or ''):sub(17), ttl, here)
-    if after then put(KEYS[at + 1], field, packed .. after:sub(17), ttl, after) end
+    put(KEYS[at], field, packed .. select(3, owed(here)), ttl, here)
+    if after then put(KEYS[at + 1], field, packed .. select(3, owed(after)), ttl, after) end
   end
   function self.figures()
     return math.max(capacity - divide_up(debt, token), 0), drained(debt)
@@ -176,12 +193,14 @@ local function log(limit, at)
   local key, ttl, capacity, length = KEYS[at], limit[5], limit[7], limit[8]
   local function hit(range)
     if not range[1] then return nil end
-    return { member = range[1], before = tonumber(range[1]:sub(1, 16)),
-      after = tonumber(range[1]:sub(17)), at = tonumber(range[2]) }
+    local totals = #range[1] == 32 and range[1]:match('^%d+$') or ''
+    return { member = range[1], before = tonumber(totals:sub(1, 16)) or 0,
+      after = tonumber(totals:sub(17)) or 0, at = tonumber(range[2]) }
   end
   local newest = hit(call('ZREVRANGE', key, 0, 0, 'WITHSCORES'))
-  -- A clock that stepped back far, or totals at their end: afresh.
-  local afresh = newest and (newest.at - now > length or newest.after > LARGEST - MOST_HITS)
+  -- A clock that stepped back far, no totals, or such as are at their end: afresh.
+  local afresh = newest and (newest.at - now > length or newest.after == 0
+    or newest.after > LARGEST - MOST_HITS)
   if afresh then newest = nil end
   local moment = math.max(newest and newest.at or now, now)
   local edge = string.format('%.0f', moment - length)
@@ -206,7 +225,7 @@ local function log(limit, at)
     end
     self.retry = hit(call('ZRANGE', key, low, low, 'WITHSCORES')).at + length - now
   end
-  function self.charge()
+  function self.charge(cost)
     if afresh then
       call('DEL', key)
     else
@@ -278,7 +297,9 @@ local out = { admitted and 1 or 0, time[1], time[2] }
 for i = 2, #asked do
   local check = checks[i]
   local charged = admitted or (check.verdict == REFUSES and asked[i][6] == 1)
-  if cost > 0 and charged then check.charge() end
+  local taken = charged and cost or 0
+  -- What was spoilt is written anew, so that it drains.
+  if taken > 0 or check.spoilt then check.charge(taken) end
   local remaining, reset = check.figures()
   for _, figure in ipairs({ check.verdict, remaining, check.retry or 0, reset, check.delay or 0 }) do
     -- What no integer of a reply holds is as good as for ever.

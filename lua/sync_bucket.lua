@@ -11,7 +11,8 @@
 -- A debt is the time in ns that the bucket takes to drain; it drains with the store's clock. A
 -- slice is longer than any debt in it, so a cell that is in neither this slice nor the one
 -- before is empty. A late batch also reaches a cell that the next slice has already taken over.
--- The batch is applied, and granted, as in sync_window.lua, at most once.
+-- The batch is applied, and granted, as in sync_window.lua, at most once. What no node has
+-- written counts as a full bucket.
 local call, n = redis.call, #ARGV
 local batch = cmsgpack.unpack(ARGV[n])
 ARGV[n] = nil
@@ -28,21 +29,23 @@ local before = missing and call('HMGET', KEYS[2], unpack(ARGV)) or {}
 local after = fits and call('EXISTS', KEYS[3]) == 1 and call('HMGET', KEYS[3], unpack(ARGV)) or {}
 local time = call('TIME')
 local now, slice = time[1] * 1000000 + time[2], batch[11]
--- The largest number below 2^63 that a double can hold.
-local most = 9223372036854774784
+-- The largest number below 2^63 that a double can hold, and of those that are exact.
+local most, LARGEST = 9223372036854774784, 9007199254740992
 
-local function aged(cell)
+local function aged(cell, room)
   if not cell then return 0, now, 0, 0 end
-  local debt, last, demand, level
-  if #cell > 16 then
+  local debt, last, demand, level = -1, now, 0, 0
+  if #cell == 32 then
     debt, last, demand, level = struct.unpack('>dddd', cell)
-  else
+  elseif #cell == 16 then
     debt, last = struct.unpack('>dd', cell)
   end
+  local known = debt >= 0 and debt <= most and demand >= 0 and demand <= LARGEST
+  if not (known and level >= 0 and level <= 2 and last >= 0) then return room, now, 0, 0 end
   -- A clock that stepped back neither repays nor freezes.
   if last - now > slice then return 0, now, 0, 0 end
   if now > last then debt, last = math.max(0, debt - (now - last) * 1000), now end
-  return debt, last, demand or 0, level or 0
+  return debt, last, demand, level
 end
 
 local function packed(debt, last, demand, level)
@@ -56,15 +59,16 @@ local out = { fits and batch[2] or stored or false, time[1], time[2] }
 local write, write_after = { ARGV[1], batch[2] }, {}
 local demands, granted, lent = {}, {}, false
 for i = 2, n do
-  local debt, last, demand, level = aged(found[i] or before[i])
+  local room = rooms[i - 1]
+  local debt, last, demand, level = aged(found[i] or before[i], room)
   -- Demand is reported anew in every slice.
   if not found[i] then demand = 0 end
   local ask, grant = asked[i - 1], 0
   if fits then
-    local delta, room = deltas[i - 1], rooms[i - 1]
-    debt = math.max(0, debt + delta)
+    local delta = deltas[i - 1]
+    debt = math.max(0, math.min(debt + delta, most))
     if ask then
-      demand = math.max(0, demand + asks[ask + 4])
+      demand = math.max(0, math.min(demand + asks[ask + 4], LARGEST))
       if asks[ask + 1] > 0 then
         local free, unit = math.max(0, room - debt), asks[ask + 3]
         local part = math.max(unit, math.floor(free * asks[ask + 2] / 1000000 / unit) * unit)
@@ -87,9 +91,9 @@ for i = 2, n do
       write[#write + 1] = ARGV[i]
       write[#write + 1] = packed(debt, last, demand, level)
       if after[i] and delta + grant ~= 0 then
-        local later, at, wish, height = aged(after[i])
+        local later, at, wish, height = aged(after[i], room)
         write_after[#write_after + 1] = ARGV[i]
-        write_after[#write_after + 1] = packed(math.max(0, later + delta + grant), at, wish, height)
+        write_after[#write_after + 1] = packed(math.max(0, math.min(later + delta + grant, most)), at, wish, height)
       end
     end
   end

@@ -23,6 +23,8 @@ call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - lifetime)
 if leaving then
   call('ZREM', KEYS[2], ARGV[3])
 elseif agreed[1] == ARGV[1] and agreed[2] == ARGV[2] then
+  -- Nobody says hello in the future: the store's clock has stepped back.
+  call('ZREMRANGEBYSCORE', KEYS[2], now + lifetime + 1, '+inf')
   call('ZADD', KEYS[2], now, ARGV[3])
   call('PEXPIRE', KEYS[1], lifetime * 12)
   call('PEXPIRE', KEYS[2], lifetime * 12)

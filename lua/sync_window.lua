@@ -22,6 +22,9 @@
 --
 -- Sealed asks are granted nothing where the store has forgotten, see seal.lua, or may have.
 --
+-- What stands in a cell and no node has written counts as full: nothing is promised too much,
+-- and no other cell of the batch suffers.
+--
 -- A total is what was used and what is lent. A grant is a node's portion of what is free. Half
 -- full and full are announced to all nodes, once each; and a delta that leaves little, if its node says so.
 local call, hash, n = redis.call, KEYS[1], #ARGV
@@ -34,13 +37,20 @@ local stored, before
 if found[1] then stored, before = string.match(found[1], '^(%S+) ?(.*)$') end
 local deltas, rooms, asks = batch[8], batch[9], batch[10]
 
-local function read(value)
+-- Beyond 2^53 a number would no longer be exact.
+local LARGEST = 9007199254740992
+
+local function read(value, room)
   if not value then return 0, 0, 0 end
-  local count = tonumber(value)
-  if count then return count, 0, 0 end
-  local demand, level
-  count, demand, level = string.match(value, '^(%d+) (%d+) (%d)$')
-  return tonumber(count), tonumber(demand), tonumber(level)
+  local count, demand, level = tonumber(value), 0, 0
+  if not count then
+    count, demand, level = string.match(value, '^(%d+) (%d+) ([012])$')
+    count, demand, level = tonumber(count), tonumber(demand), tonumber(level)
+  end
+  if count and count >= 0 and count <= LARGEST and count % 1 == 0 and demand <= LARGEST then
+    return count, demand, level
+  end
+  return room, 0, 0
 end
 
 local fits
@@ -48,7 +58,7 @@ if batch[4] == 1 then fits = not stored else fits = stored == batch[1] end
 if not fits then
   local out = { stored or false, time[1], time[2] }
   local demands = {}
-  for i = 2, n do out[i + 2], demands[i] = read(found[i]) end
+  for i = 2, n do out[i + 2], demands[i] = read(found[i], rooms[i - 1]) end
   local again = stored == batch[2] and before ~= '' and cmsgpack.unpack(before) or {}
   for ask = 1, #asks, 6 do
     out[#out + 1] = demands[asks[ask] + 1]
@@ -68,12 +78,11 @@ local out, write = { batch[2], time[1], time[2] }, { ARGV[1], batch[2] }
 local demands, granted, lent = {}, {}, false
 for i = 2, n do
   local delta, room, ask = deltas[i - 1], rooms[i - 1], asked[i - 1]
-  local count, demand, level = read(found[i])
-  -- Beyond 2^53 a count would no longer be exact.
-  count = math.max(0, math.min(count + delta, 9007199254740992))
+  local count, demand, level = read(found[i], room)
+  count = math.max(0, math.min(count + delta, LARGEST))
   local grant = 0
   if ask then
-    demand = math.max(0, demand + asks[ask + 4])
+    demand = math.max(0, math.min(demand + asks[ask + 4], LARGEST))
     if asks[ask + 1] > 0 and open and not denied[i - 1] then
       local free, unit = math.max(0, room - count), asks[ask + 3]
       local part = math.max(unit, math.floor(free * asks[ask + 2] / 1000000 / unit) * unit)

@@ -133,3 +133,42 @@ fn numbers_grow_even_if_the_clock_of_the_store_does_not() {
     redis.cli(&["SET", KEY, &format!("elsewhere 7 {ahead}")]);
     assert_eq!(words(&ask(&redis, &Told::default())).2, ahead + 1);
 }
+
+#[test]
+fn what_is_no_seal_is_replaced_by_one_since_now() {
+    let redis = Redis::start();
+    let told = Told::default();
+    let first = ask(&redis, &told);
+    let run = run_id(&redis);
+    let huge = "99999999999999999999999999";
+    for junk in [
+        "junk".into(),
+        format!("{run} 0 {huge}"),
+        format!("{run} {huge} 9"),
+        format!("{run} 0 {}", u64::MAX),
+    ] {
+        let before = now(&redis);
+        redis.cli(&["SET", KEY, &junk]);
+        let (run_then, since, number) = words(&ask(&redis, &told));
+        assert_eq!(run_then, run);
+        assert!((before..=now(&redis)).contains(&since), "{junk}");
+        assert!(number > words(&first).2 && number < 1 << 53, "{junk}");
+    }
+    redis.cli(&["DEL", KEY]);
+    redis.cli(&["RPUSH", KEY, "x"]);
+    let before = now(&redis);
+    assert!(words(&ask(&redis, &Told::default())).1 >= before);
+}
+
+#[test]
+fn a_seal_since_a_moment_that_is_still_to_come_is_renewed() {
+    let redis = Redis::start();
+    let told = Told::default();
+    let (run, _, number) = words(&ask(&redis, &told));
+    // The clock of the store was a day ahead.
+    let ahead = now(&redis) + 86_400_000_000;
+    redis.cli(&["SET", KEY, &format!("{run} {ahead} {}", number + 1)]);
+    let (_, since, renewed) = words(&ask(&redis, &told));
+    assert!(since <= now(&redis) && since > 0);
+    assert!(renewed > number + 1);
+}

@@ -335,6 +335,31 @@ fn a_breaker_opens_after_three_checks_and_tells_so() {
 }
 
 #[test]
+fn a_connection_that_breaks_while_nobody_asks_is_replaced() {
+    let redis = Redis::start();
+    let daemon = daemon(&redis, &rule("{ requests: 5, window: 1d }"));
+    assert_eq!(check(&daemon).status, 200);
+    let ids = || -> BTreeSet<String> {
+        let all = redis.cli(&["CLIENT", "LIST", "TYPE", "normal"]);
+        let ids = all.lines().filter(|line| !line.contains("cmd=client"));
+        ids.filter_map(|line| Some(line.split(' ').next()?.to_owned()))
+            .collect()
+    };
+    let before = ids();
+    assert_eq!(
+        before.len(),
+        2,
+        "of the sync, and of strict checks: {before:?}"
+    );
+    redis.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    wait_until("both to be replaced", || {
+        let now = ids();
+        now.len() == 2 && now.is_disjoint(&before)
+    });
+    assert_eq!(daemon.metric("tidegate_breaker_open", &[]).to_string(), "0");
+}
+
+#[test]
 fn without_a_store_a_strict_limit_counts_on_its_node_alone() {
     let limit = "{ requests: 5, window: 1d, algorithm: token_bucket }";
     let daemon = Daemon::start(&rule(limit), &[]);

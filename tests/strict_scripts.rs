@@ -8,6 +8,7 @@ mod kit;
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use kit::{Proxy, Redis};
 use redis::Connection;
@@ -318,10 +319,10 @@ fn counts_are_shared_with_the_other_modes_and_what_stands_beside_them_is_kept() 
     let limit = counted(quota(Algorithm::FixedWindow, 10, 86_400_000, None), "a");
     let window = bench.now().window(Nanos::from_secs(86_400));
     let name = hash(&limit, window);
-    bench.hset(&name, limit.key, b"7 1250");
+    bench.hset(&name, limit.key, b"7 1250 1");
     assert_eq!(bench.one(&limit, 0).1.remaining, 3);
     assert_eq!(bench.one(&limit, 2).1.remaining, 1);
-    assert_eq!(bench.hget(&name, limit.key).unwrap(), b"9 1250");
+    assert_eq!(bench.hget(&name, limit.key).unwrap(), b"9 1250 1");
     bench.hset(&name, limit.key, b"4");
     assert_eq!(bench.one(&limit, 1).1.remaining, 5);
     assert_eq!(bench.hget(&name, limit.key).unwrap(), b"5");
@@ -352,14 +353,14 @@ fn debts_are_shared_with_the_other_modes_and_what_stands_beside_them_is_kept() {
         let (debt, at) = ((tokens * token).to_be_bytes(), micros(at).to_be_bytes());
         [&debt[..], &at[..], beside].concat()
     };
-    let beside = 1250_f64.to_be_bytes();
+    let beside = [1250_f64.to_be_bytes(), 1_f64.to_be_bytes()].concat();
     let now = bench.now();
     bench.hset(&hash(&limit, window), limit.key, &packed(4.5, now, &beside));
     // Half a token owed leaves no room for it.
     assert_eq!(bench.one(&limit, 0).1.remaining, 4);
     assert_eq!(bench.one(&limit, 1).1.remaining, 3);
     let kept = bench.hget(&hash(&limit, window), limit.key).unwrap();
-    assert_eq!((kept.len(), &kept[16..]), (24, &beside[..]));
+    assert_eq!((kept.len(), &kept[16..]), (32, &beside[..]));
     assert!((debt(&kept) / token - 5.5).abs() < 0.1, "{}", debt(&kept));
 
     // What the next slice has taken over counts, and both are charged.
@@ -386,6 +387,53 @@ fn debts_are_shared_with_the_other_modes_and_what_stands_beside_them_is_kept() {
         16
     );
     assert!(bench.ttl_ms(&hash(&other, window)) > 0);
+}
+
+#[test]
+fn what_nobody_has_written_counts_as_full_and_is_no_error() {
+    let mut bench = Bench::new();
+    let day = 86_400_000;
+    let refused = |outcome: Outcome| (admits(outcome), outcome.remaining);
+    for junk in [
+        "",
+        "x",
+        "-5",
+        "1.5",
+        "nan",
+        "12 many 1",
+        "99999999999999999999999999",
+    ] {
+        for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindow] {
+            let limit = counted(quota(algorithm, 10, day, None), "a");
+            let window = bench.now().window(Nanos::from_millis(day));
+            bench.hset(&hash(&limit, window), limit.key, junk.as_bytes());
+            assert_eq!(refused(bench.one(&limit, 1).1), (false, 0), "{junk}");
+        }
+    }
+    let limit = counted(quota(Algorithm::TokenBucket, 10, day, None), "a");
+    let (nan, now) = (f64::NAN.to_be_bytes(), 1e15_f64.to_be_bytes());
+    for junk in [
+        &b""[..],
+        &[0; 8],
+        &[0; 24],
+        &[nan, now].concat(),
+        &[now, nan].concat(),
+    ] {
+        let window = Space::of(&limit.limit.quota).window(bench.now());
+        bench.hset(&hash(&limit, window), limit.key, junk);
+        assert_eq!(refused(bench.one(&limit, 1).1), (false, 0), "{junk:?}");
+        // From now on it drains.
+        let kept = bench.hget(&hash(&limit, window), limit.key).unwrap();
+        assert_eq!(kept.len(), 16, "{junk:?}");
+    }
+    let limit = counted(quota(Algorithm::SlidingLog, 10, day, None), "a");
+    assert!(admits(bench.one(&limit, 1).1));
+    let key = bench.redis.cli(&["KEYS", "*:log:*"]);
+    for ahead in [0, 1_000, 3_600_000_000] {
+        let score = bench.now().as_nanos() / 1_000 + ahead;
+        bench.redis.cli(&["ZADD", &key, &score.to_string(), "junk"]);
+        assert_eq!(bench.one(&limit, 1).1.remaining, 9);
+    }
 }
 
 #[test]
@@ -634,6 +682,32 @@ fn a_check_that_waits_in_vain_may_still_be_charged() {
     assert_eq!(
         ask(&bench.runtime, &strict, &patient, 1).outcomes[0].remaining,
         97
+    );
+}
+
+#[test]
+fn a_limit_whose_windows_pass_on_the_way_does_not_break_off_the_others() {
+    let bench = Bench::new();
+    let proxy = Proxy::start(bench.redis.addr());
+    let strict = strict(&proxy.url(), &bench.runtime, Clock::system());
+    let day = [counted(
+        quota(Algorithm::FixedWindow, 100, 86_400_000, None),
+        "a",
+    )];
+    ask(&bench.runtime, &strict, &day, 1);
+    // Far away: only ever of windows that are over.
+    proxy.delay(Duration::from_millis(30));
+    let short = counted_with(quota(Algorithm::FixedWindow, 100, 1, None), "a", |limit| {
+        limit.strict_timeout = Some(Nanos::from_millis(1_500));
+    });
+    let short = question(&[short], 1);
+    for _ in 0..3 {
+        let asked = bench.runtime.block_on(async { strict.ask(&short).await });
+        assert_eq!(asked, Err(Unanswered));
+    }
+    assert_eq!(
+        ask(&bench.runtime, &strict, &day, 1).outcomes[0].remaining,
+        98
     );
 }
 

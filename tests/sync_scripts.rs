@@ -388,14 +388,83 @@ fn a_key_that_holds_something_else_is_an_error_and_stays() {
 }
 
 #[test]
-fn a_cell_that_holds_something_else_is_an_error_and_nothing_is_written() {
+fn a_window_cell_that_no_node_has_written_counts_as_full_and_harms_no_other() {
     let redis = Redis::start();
     let mut c = redis.connect();
-    set(&mut c, "h", A, "12 many 1");
-    let batch = [item(B, 5), item(A, 1)];
-    window(None, "0.1", &batch).run(&mut c).unwrap_err();
-    assert_eq!(value(&mut c, "h", A).unwrap(), "12 many 1");
-    assert_eq!(redis.cli(&["HLEN", "h"]), "1");
+    let junk = [
+        "",
+        "x",
+        "-5",
+        "1.5",
+        "nan",
+        "inf",
+        "-nan",
+        "1e300",
+        "12 many 1",
+        "1 2",
+        "1 2 3",
+        "1 2 1 1",
+        "9007199254740994",
+        "5 99999999999999999999 1",
+    ];
+    for junk in junk {
+        redis.cli(&["DEL", "h"]);
+        set(&mut c, "h", A, junk);
+        let look = window(Some("0.0"), "0.1", &[item(A, 0).room(70)]).run(&mut c);
+        assert_eq!(look.unwrap(), Told(None, vec![70], vec![]), "{junk}");
+        let batch = [item(B, 5), item(A, 1).room(70).ask(10, 1_000_000).demand(3)];
+        let answer = window(None, "0.1", &batch).run(&mut c).unwrap();
+        assert_eq!(answer, lent("0.1", &[5, 71], &[(3, 0)]), "{junk}");
+        assert_eq!(value(&mut c, "h", A).unwrap(), "71 3 2", "{junk}");
+    }
+}
+
+#[test]
+fn a_bucket_that_no_node_has_written_counts_as_full_and_harms_no_other() {
+    let redis = Redis::start();
+    let mut c = redis.connect();
+    let forms = [
+        "'>d', 1",
+        "'>ddd', 1, 1, 1",
+        "'>dd', 0/0, now",
+        "'>dd', 1/0, now",
+        "'>dd', -1e18, now",
+        "'>dd', 1e300, now",
+        "'>dd', 1, 0/0",
+        "'>dd', 1, -1/0",
+        "'>dddd', 1, now, 0/0, 0",
+        "'>dddd', 1, now, 1/0, 0",
+        "'>dddd', 1, now, 1, 0/0",
+        "'>dddd', 1, now, 1, 3",
+    ];
+    for form in forms {
+        redis.cli(&["DEL", "now"]);
+        let make = format!(
+            "local now = redis.call('TIME')[1] * 1e6
+             return redis.call('HSET', 'now', ARGV[1], struct.pack({form}))"
+        );
+        let make = redis::cmd("EVAL").arg(make).arg(0).arg(A).to_owned();
+        make.exec(&mut c).unwrap();
+        let room = u64::try_from(40 * SECOND).unwrap();
+        let wanted = u64::try_from(SECOND).unwrap();
+        let batch = [
+            item(B, 5),
+            item(A, SECOND).room(room).ask(wanted, 1_000_000).demand(3),
+        ];
+        let answer = bucket(None, "0.1", &batch).run(&mut c).unwrap();
+        assert_eq!(answer, lent("0.1", &[5, 41 * SECOND], &[(3, 0)]), "{form}");
+    }
+}
+
+#[test]
+fn demand_beyond_all_measure_is_as_much_as_is_exact() {
+    let redis = Redis::start();
+    let mut c = redis.connect();
+    let most = 1 << 53;
+    let asking = [item(A, 1).room(70).ask(0, 0).demand(i64::MAX)];
+    for batch in [window(None, "0.1", &asking), bucket(None, "0.1", &asking)] {
+        assert_eq!(batch.run(&mut c).unwrap(), lent("0.1", &[1], &[(most, 0)]));
+    }
 }
 
 #[test]
@@ -959,6 +1028,27 @@ fn the_first_node_says_what_the_fleet_agrees_on() {
             .unwrap()
             > 0
     );
+}
+
+#[test]
+fn nodes_of_a_time_that_the_stores_clock_has_left_again_are_forgotten() {
+    let redis = Redis::start();
+    let mut c = redis.connect();
+    let ahead = time(&mut c) / 1_000 + 3_600_000;
+    redis.cli(&["ZADD", "nodes", &ahead.to_string(), "ghost:1"]);
+    redis.cli(&["HSET", "agreed", "partitions", "256", "secret", "c0ffee"]);
+    let mut hello = |partitions: u64| -> i64 {
+        let mut command = redis::cmd("EVAL");
+        command.arg(HELLO).arg(2).arg("agreed").arg("nodes");
+        command.arg(partitions).arg("c0ffee").arg("a:1");
+        command.arg(5_000).arg("alive");
+        let answer: (String, String, u64, u64, i64) = command.query(&mut c).unwrap();
+        answer.4
+    };
+    // Somebody who disagrees with the fleet empties it for nobody.
+    assert_eq!(hello(128), 1);
+    assert_eq!(hello(256), 1);
+    assert_eq!(redis.cli(&["ZRANGE", "nodes", "0", "-1"]), "a:1");
 }
 
 const SEAL: &str = "r 0 1";

@@ -485,3 +485,20 @@ fn a_store_where_nobody_can_be_alive_is_lost() {
     world.traffic_until(|w| w.nodes[0].counters.fleet().health() == StoreHealth::Up);
     world.end(&redis);
 }
+
+#[test]
+fn a_node_that_listens_to_a_host_that_is_gone_listens_anew() {
+    let redis = Redis::start();
+    let proxy = Proxy::start(redis.addr());
+    let world = World::new(&[&proxy.url()], ample());
+    let listening = |count: &str| {
+        redis
+            .cli(&["PUBSUB", "NUMSUB", "test:full"])
+            .ends_with(count)
+    };
+    wait_until("the node to listen", || listening("1"));
+    proxy.abandon();
+    // The server does not know either that nobody hears the first any more.
+    wait_until("it to listen anew", || listening("2"));
+    drop(world);
+}

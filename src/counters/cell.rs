@@ -269,6 +269,9 @@ impl Cell {
         if !Arc::ptr_eq(&self.limit, limit) {
             self.adopt(limit, now, fleet);
         }
+        if let Some(edge) = &mut self.edge {
+            edge.keep_time(now);
+        }
         let expired = match &mut self.body {
             Body::Window { state, ledger } => {
                 let before = state.id();

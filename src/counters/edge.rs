@@ -47,8 +47,12 @@ pub(super) struct Edge {
     far: Timestamp,
     /// When the sync looks at the cell again, to see whether the lease is still needed.
     look_again: Timestamp,
+    /// The latest moment that the cell was touched at.
+    seen: Timestamp,
 }
 
+/// A clock that goes back by less has not stepped.
+const LEAST_STEP: Nanos = Nanos::from_secs(1);
 /// How much later than usual an exchange may come.
 const SLACK: Nanos = Nanos::from_millis(50);
 
@@ -79,6 +83,30 @@ impl Edge {
             read_at: Timestamp::EPOCH,
             far: now,
             look_again: Timestamp::EPOCH,
+            seen: Timestamp::EPOCH,
+        }
+    }
+
+    /// The cell is touched at `now`. If the fleet's clock has stepped back, all moments go
+    /// with it: what is to be done soon must not wait until it is that late again.
+    pub(super) fn keep_time(&mut self, now: Timestamp) {
+        let step = self.seen.since(now);
+        self.seen = self.seen.max(now);
+        // Checks are not touched quite in the order of their time.
+        if step < LEAST_STEP {
+            return;
+        }
+        self.seen = now;
+        let moments = [
+            &mut self.fleet_at,
+            &mut self.ask_after,
+            &mut self.refused.0,
+            &mut self.read_at,
+            &mut self.look_again,
+        ];
+        let optional = [&mut self.sent, &mut self.unsent_since];
+        for moment in moments.into_iter().chain(optional.into_iter().flatten()) {
+            *moment = moment.before(step);
         }
     }
 

@@ -188,7 +188,8 @@ impl Node {
                 self.seal = Some(seal);
                 Event::Hello(call, reply, trip)
             }
-            Reply::Failed(failure) => match pause_before_reconnecting(failure) {
+            Reply::Failed(failure) => match pause_before_reconnecting(failure, self.seal.is_some())
+            {
                 Some(pause) => {
                     // Whatever was under way has failed with it.
                     (self.connection, self.seal) = (None, None);

@@ -187,9 +187,9 @@ impl Core {
                 match call {
                     Some(Call::Batch(id)) if failure == Failure::WrongType => {
                         // One hash is spoilt; the store is well.
+                        self.actions.push_back(Action::Report(Report::Spoilt(id)));
                         self.actions
                             .push_back(Action::Report(Report::Failed(failure)));
-                        self.actions.push_back(Action::Report(Report::Spoilt(id)));
                     }
                     Some(Call::Batch(_)) => {
                         self.failed_batches = self.failed_batches.saturating_add(1);
@@ -388,6 +388,9 @@ impl Core {
         let well = self.failed_batches < FAILURES_TO_LOSE && !matches!(self.link, Link::Barred(_));
         if well && self.told != Some(StoreHealth::Up) {
             self.told = Some(StoreHealth::Up);
+            // What waited for somebody to mend it need not wait any longer.
+            let parked = std::mem::take(&mut self.parked);
+            self.ready.extend(parked.into_values().flatten());
             self.regrouping = self.regrouping.map(|_| now.local.after(REGROUPING));
             cells.fleet().set_health(StoreHealth::Up);
             self.actions.push_back(Action::Report(Report::StoreUp));

@@ -164,7 +164,8 @@ impl Driver {
                         Event::Failed(_, failure) => Some(failure),
                         _ => None,
                     };
-                    let pause = failure.and_then(pause_before_reconnecting);
+                    let greeted = self.seal.is_some();
+                    let pause = failure.and_then(|failure| pause_before_reconnecting(failure, greeted));
                     if let Some((failure, pause)) = failure.zip(pause) {
                         // Whatever was under way has failed with it.
                         self.disconnect(failure);

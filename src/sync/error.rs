@@ -30,7 +30,7 @@ pub enum Failure {
     #[error(
         "the store denies access: wrong credentials, or a user without EVAL, EVALSHA, SCRIPT \
          LOAD, INFO, GET, SET, HMGET, HSET, EXISTS, PEXPIRE, ZADD, ZREM, ZREMRANGEBYSCORE, \
-         ZCOUNT, ZCARD and TIME on the fleet's keys"
+         ZCOUNT, ZCARD and TIME on the fleet's keys, and SUBSCRIBE and PUBLISH on its channel"
     )]
     Denied,
     /// A key of this name holds something else.

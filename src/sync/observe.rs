@@ -124,12 +124,17 @@ impl Observer {
                     tracing::warn!(class = failure.class(), "an exchange failed: {failure}");
                 }
             }
-            Report::Spoilt(HashId { partition, slot }) => tracing::warn!(
-                partition = partition.get(),
-                space = %slot.space,
-                window = slot.window.get(),
-                "a key of the fleet holds something else; its cells are counted here alone"
-            ),
+            // There may be many.
+            Report::Spoilt(HashId { partition, slot }) => {
+                if self.lines.check_key(&Failure::WrongType).is_ok() {
+                    tracing::warn!(
+                        partition = partition.get(),
+                        space = %slot.space,
+                        window = slot.window.get(),
+                        "a key of the fleet holds something else; its cells are counted here alone"
+                    );
+                }
+            }
             Report::Lag(lag) => self.lag.set(lag.as_secs_f64()),
         }
     }

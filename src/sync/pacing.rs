@@ -18,6 +18,8 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LAST_BACKOFF: Duration = Duration::from_secs(2);
 /// Between attempts to connect for what the store announces.
 pub const LISTENING_PAUSE: Duration = Duration::from_millis(500);
+/// A store that has announced nothing for so long is asked whether it is still there.
+pub const LISTENING_PATIENCE: Duration = Duration::from_secs(5);
 /// The quickest and the slowest that the core is polled.
 const MIN_POLL: Nanos = Nanos::from_millis(1);
 const MAX_POLL: Nanos = Nanos::from_millis(100);
@@ -29,12 +31,14 @@ pub fn poll(pace: Pace) -> Nanos {
 
 /// How long to wait before connecting anew after a failed exchange; `None` if the
 /// connection is still good. A stopped server breaks no connection, and one that was
-/// demoted or has forgotten the scripts keeps answering on it.
-pub fn pause_before_reconnecting(failure: Failure) -> Option<Duration> {
+/// demoted or has forgotten the scripts keeps answering on it. `greeted` says whether the
+/// store has answered a hello on it: one that has forgotten the scripts before that, just
+/// when it was taught them, will do so again.
+pub fn pause_before_reconnecting(failure: Failure, greeted: bool) -> Option<Duration> {
     match failure {
-        Failure::NoScript => Some(Duration::ZERO),
+        Failure::NoScript if greeted => Some(Duration::ZERO),
         Failure::Timeout | Failure::Disconnected => Some(FIRST_BACKOFF),
-        Failure::ReadOnly => Some(LAST_BACKOFF / 4),
+        Failure::NoScript | Failure::ReadOnly => Some(LAST_BACKOFF / 4),
         _ => None,
     }
 }
@@ -73,6 +77,13 @@ pub fn jittered(pause: Duration, luck: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_that_forgets_the_scripts_at_once_is_not_taught_them_in_a_hot_loop() {
+        let pause = |greeted| pause_before_reconnecting(Failure::NoScript, greeted);
+        assert_eq!(pause(true), Some(Duration::ZERO));
+        assert_eq!(pause(false), Some(Duration::from_millis(500)));
+    }
 
     #[test]
     fn pauses_double_up_to_two_seconds_and_jitter_at_most_doubles_one() {

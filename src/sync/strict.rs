@@ -90,8 +90,18 @@ impl Strict {
             self.observer.broken_off();
             return Err(Unanswered);
         };
-        let answered = timeout(self.patience(question), self.exchange(question)).await;
-        let answered = answered.unwrap_or(Err((Failure::Timeout, Fate::Failed)));
+        let mut elsewhen = false;
+        let exchange = self.exchange(question, &mut elsewhen);
+        let answered = timeout(self.patience(question), exchange).await;
+        let answered = answered.unwrap_or_else(|_| {
+            // A store that answers, only ever of another window, is well.
+            let fate = if elsewhen {
+                Fate::Answered
+            } else {
+                Fate::Failed
+            };
+            Err((Failure::Timeout, fate))
+        });
         let now = self.clock.local();
         let (failure, fate) = match &answered {
             Ok(_) => (None, Fate::Answered),
@@ -116,12 +126,16 @@ impl Strict {
     /// One exchange. Today's stores take any keys in one call; where they do not, limits
     /// whose keys may share one must be asked together, and those that admitted be given
     /// back what they took when others refuse. `None` if the store may have forgotten what
-    /// counts now.
-    async fn exchange(&self, question: &Question) -> Result<Option<Ruling>, (Failure, Fate)> {
+    /// counts now. Notes whether the store has said that it is `elsewhen`.
+    async fn exchange(
+        &self,
+        question: &Question,
+        elsewhen: &mut bool,
+    ) -> Result<Option<Ruling>, (Failure, Fate)> {
         let Some(mut link) = self.links.link().await else {
             return Err((Failure::Disconnected, Fate::Failed));
         };
-        let answered = self.exchange_over(&mut link, question).await;
+        let answered = self.exchange_over(&mut link, question, elsewhen).await;
         answered.map_err(|failure| {
             let fate = match failure {
                 // A key that holds something else is that key's trouble; the store is well.
@@ -139,6 +153,7 @@ impl Strict {
         &self,
         link: &mut Link,
         question: &Question,
+        elsewhen: &mut bool,
     ) -> Result<Option<Ruling>, Failure> {
         let mut now = self.clock.now();
         let mut taught = false;
@@ -152,7 +167,7 @@ impl Strict {
                     Answer::Resealed => link.reseal(&self.sealing).await?,
                     // Once more, with the keys of its own time. (Windows of milliseconds
                     // may pass on the way again; the deadline ends it.)
-                    Answer::Elsewhen(at) => now = at,
+                    Answer::Elsewhen(at) => (now, *elsewhen) = (at, true),
                 },
                 // It was not run, so it may be sent again.
                 Err(Failure::NoScript) if !taught => {

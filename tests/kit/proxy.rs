@@ -39,6 +39,8 @@ struct Faults {
     refusing: bool,
     split: bool,
     delay: Duration,
+    /// Connections up to this number are held for good.
+    abandoned: u64,
     closing: bool,
 }
 
@@ -100,6 +102,13 @@ impl Proxy {
     /// before it gave up still arrives then.
     pub fn stall(&self) {
         self.set(|faults| faults.stalled = true);
+    }
+
+    /// Holds everything on the connections that stand, for good, and closes none of them, as
+    /// if their host were gone. New ones are as ever.
+    pub fn abandon(&self) {
+        let known = self.connections();
+        self.set(|faults| faults.abandoned = known);
     }
 
     /// Ends a stall.
@@ -185,18 +194,23 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         if closing {
             return;
         }
-        shared.connections.fetch_add(1, Ordering::SeqCst);
+        let number = 1 + shared.connections.fetch_add(1, Ordering::SeqCst);
         if refusing {
             continue;
         }
         // With the server gone, the client is closed: the next best to refusing it.
         if let Ok(server) = TcpStream::connect(*lock(&shared.target)) {
-            let _ = join(client, server, shared);
+            let _ = join(client, server, number, shared);
         }
     }
 }
 
-fn join(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) -> std::io::Result<()> {
+fn join(
+    client: TcpStream,
+    server: TcpStream,
+    number: u64,
+    shared: &Arc<Shared>,
+) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     lock(&shared.live).extend([client.try_clone()?, server.try_clone()?]);
@@ -204,10 +218,10 @@ fn join(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) -> std::io::
     std::thread::spawn({
         let (client, server) = (client.try_clone()?, server.try_clone()?);
         let (fates, shared) = (Arc::clone(&fates), Arc::clone(shared));
-        move || requests(client, server, &fates, &shared)
+        move || requests(client, server, number, &fates, &shared)
     });
     let shared = Arc::clone(shared);
-    std::thread::spawn(move || replies(server, client, &fates, &shared));
+    std::thread::spawn(move || replies(server, client, number, &fates, &shared));
     Ok(())
 }
 
@@ -215,12 +229,13 @@ fn join(client: TcpStream, server: TcpStream, shared: &Arc<Shared>) -> std::io::
 fn requests(
     mut client: TcpStream,
     mut server: TcpStream,
+    number: u64,
     fates: &Mutex<VecDeque<Fate>>,
     shared: &Shared,
 ) {
     let mut buffer = Vec::new();
     while let Some((bytes, request)) = next_frame(&mut client, &mut buffer) {
-        shared.hold();
+        shared.hold(number);
         let fate = shared.fate_of(&request);
         // Before the bytes, as the reply may be faster than this thread.
         lock(fates).push_back(fate);
@@ -240,6 +255,7 @@ fn requests(
 fn replies(
     mut server: TcpStream,
     mut client: TcpStream,
+    number: u64,
     fates: &Mutex<VecDeque<Fate>>,
     shared: &Shared,
 ) {
@@ -256,7 +272,7 @@ fn replies(
             shared.dropped.fetch_add(1, Ordering::SeqCst);
             break;
         }
-        shared.hold();
+        shared.hold(number);
         if shared.write(&mut client, &bytes).is_err() {
             break;
         }
@@ -281,11 +297,13 @@ fn next_frame(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(Vec<u8>, 
 
 impl Shared {
     /// Waits while there is a stall, then as long as there is a delay.
-    fn hold(&self) {
+    fn hold(&self, number: u64) {
         let faults = lock(&self.faults);
         let faults = self
             .changed
-            .wait_while(faults, |faults| faults.stalled && !faults.closing)
+            .wait_while(faults, |faults| {
+                (faults.stalled || number <= faults.abandoned) && !faults.closing
+            })
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let delay = faults.delay;
         drop(faults);

@@ -112,6 +112,39 @@ fn a_clock_that_was_set_back_a_little_forgets_no_lease() {
 }
 
 #[test]
+fn costs_are_sent_soon_after_a_clock_was_set_back_far() {
+    for algorithm in Algorithm::ALL {
+        let node = Node::new(algorithm, 100, LONG);
+        assert!(node.take(80, START));
+        let slot = node.slot(START);
+        node.freeze(slot, START);
+        node.lend(slot, node.freeze(slot, START), 80, 0, START);
+        assert!(node.take(1, START));
+        let back = START.before(Nanos::from_secs(86_400));
+        let patience = node.counters.patience(node.key, back).unwrap();
+        assert!(patience <= Nanos::from_secs(5), "{}", algorithm.name());
+        let due = back.after(patience);
+        let route = node.counters.route(node.key, due);
+        assert!(!route.slots.is_empty(), "{}: {route:?}", algorithm.name());
+    }
+}
+
+#[test]
+fn a_refusal_of_the_store_does_not_outlast_a_clock_that_was_set_back_far() {
+    let counters = Counters::new(10, Fleet::with_store());
+    counters.fleet().set_health(StoreHealth::Up);
+    let limit = bounded(1_000);
+    assert_eq!(take(&counters, &limit, 1, 1, START).by, By::Store);
+    let until = START.window(MINUTE).next().start(MINUTE);
+    counters.refused(key(&limit, 1), Cost::ONE, until);
+    assert_eq!(take(&counters, &limit, 1, 1, START).by, By::Cell);
+    let back = START.before(Nanos::from_secs(86_400));
+    take(&counters, &limit, 1, 1, back);
+    let later = back.after(MINUTE);
+    assert_eq!(take(&counters, &limit, 1, 1, later).by, By::Store);
+}
+
+#[test]
 fn what_was_admitted_from_a_lease_is_counted_again_after_a_loss() {
     for algorithm in Algorithm::ALL {
         let node = Node::new(algorithm, 100, LONG);

@@ -50,7 +50,7 @@ pub struct Bucket {
 /// Beyond 2^53 a count would no longer be exact.
 const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
 /// The largest number below 2^63 that a double can hold.
-const MAX_DEBT: f64 = 9_223_372_036_854_774_784.0;
+pub(super) const MAX_DEBT: f64 = 9_223_372_036_854_774_784.0;
 
 /// One batch's turn in the store.
 pub(super) struct Turn<'a> {
@@ -105,7 +105,7 @@ impl<'a> Turn<'a> {
         }
         count.total = (count.total + signed(delta.cost)).clamp(0.0, MAX_COUNT);
         if let Some(ask) = delta.ask {
-            count.demand = (count.demand + signed(ask.demand)).max(0.0);
+            count.demand = (count.demand + signed(ask.demand)).clamp(0.0, MAX_COUNT);
             let sealed = ask.promise == Consistency::Bounded;
             let free = float(delta.room) - count.total;
             count.total += self.grant(ask, free, self.open && (self.lends || !sealed));
@@ -136,9 +136,9 @@ impl<'a> Turn<'a> {
             return None;
         }
         let (cost, mut grant) = (signed(delta.cost), 0.0);
-        bucket.debt = (bucket.debt + cost).max(0.0);
+        bucket.debt = (bucket.debt + cost).clamp(0.0, MAX_DEBT);
         if let Some(ask) = delta.ask {
-            bucket.demand = (bucket.demand + signed(ask.demand)).max(0.0);
+            bucket.demand = (bucket.demand + signed(ask.demand)).clamp(0.0, MAX_COUNT);
             grant = self.grant(ask, float(delta.room) - bucket.debt, self.open);
             bucket.debt += grant;
         }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::counters::Fleet;
-use crate::sync::batch::HelloReply;
+use crate::sync::batch::{Batch, HelloReply, Stored};
 use crate::units::{Algorithm, Cost, EncodedIdentity, KeySecret, Limit, LimitId, Quota};
 
 const NOW: Now = Now {
@@ -37,6 +37,28 @@ fn greet(core: &mut Core, cells: &Counters, nodes: u32, now: Now) {
     core.handle(Event::Hello(hello.unwrap(), reply, trip), cells, now);
 }
 
+/// Admits so much for each of these callers that it is sent at once.
+fn admit(cells: &Counters, callers: std::ops::Range<u16>) {
+    let hour = Nanos::from_secs(3_600);
+    let quota = Quota::new(Algorithm::FixedWindow, 1_000_000, hour, None).unwrap();
+    let id = LimitId::of_space("many");
+    let limit = Limit::new(id, "many", "many", quota, &KeySecret::public());
+    let limit = Arc::new(limit);
+    for caller in callers {
+        let identity = EncodedIdentity::of("key", Some(&caller.to_be_bytes()));
+        let key = limit.hasher.key(&identity);
+        cells.take(&limit, &limit.quota, key, Cost::new(130_000), NOW.fleet);
+    }
+}
+
+fn batches(core: &mut Core) -> Vec<(CallId, Arc<Batch>)> {
+    let batch = |action| match action {
+        Action::Batch(call, batch) => Some((call, batch)),
+        _ => None,
+    };
+    actions(core).into_iter().filter_map(batch).collect()
+}
+
 #[test]
 fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
     let cells = Counters::new(10_000, Fleet::with_store());
@@ -47,26 +69,9 @@ fn nothing_is_sent_into_a_connection_that_broke_meanwhile() {
     });
     greet(&mut core, &cells, 1, NOW);
     // Cells of more hashes than can be under way at once.
-    let hour = Nanos::from_secs(3_600);
-    let quota = Quota::new(Algorithm::FixedWindow, 1_000_000, hour, None).unwrap();
-    let secret = KeySecret::public();
-    let limit = Arc::new(Limit::new(
-        LimitId::of_space("many"),
-        "many",
-        "many",
-        quota,
-        &secret,
-    ));
-    for number in 0u16..1_000 {
-        let identity = EncodedIdentity::of("key", Some(&number.to_be_bytes()));
-        let key = limit.hasher.key(&identity);
-        cells.take(&limit, &limit.quota, key, Cost::new(130_000), NOW.fleet);
-    }
+    admit(&cells, 0..1_000);
     core.tick(&cells, NOW);
-    let sent = actions(&mut core);
-    let Some(Action::Batch(first, _)) = sent.into_iter().find(is_batch) else {
-        unreachable!("there is much to send")
-    };
+    let first = batches(&mut core)[0].0;
     let gone = Failure::Disconnected;
     // Its place is taken by the next one in the queue.
     core.handle(Event::Failed(first, gone), &cells, NOW);
@@ -138,4 +143,42 @@ fn those_who_do_not_come_back_are_not_waited_for_for_ever() {
         (cells.fleet().nodes(), cells.fleet().is_scattered()),
         (3, false)
     );
+}
+
+#[test]
+fn what_waits_for_a_store_to_be_mended_is_sent_as_soon_as_it_is() {
+    let cells = Counters::new(10, Fleet::with_store());
+    let mut core = core();
+    greet(&mut core, &cells, 1, NOW);
+    let mut refused = 0;
+    for (seconds, caller) in (0..).zip(0..3) {
+        admit(&cells, caller..caller + 1);
+        core.tick(&cells, after(seconds));
+        for (call, _) in batches(&mut core) {
+            refused += 1;
+            core.handle(Event::Failed(call, Failure::Denied), &cells, after(seconds));
+        }
+    }
+    assert_eq!((refused, cells.fleet().health()), (3, StoreHealth::Lost));
+    actions(&mut core);
+    // The first is tried again, and answered.
+    let now = after(10);
+    core.tick(&cells, now);
+    let tried = batches(&mut core);
+    let [(call, batch)] = &tried[..] else {
+        unreachable!("{tried:?}")
+    };
+    let reply = BatchReply {
+        token: Stored::Token(batch.new),
+        totals: vec![130_000],
+        told: Vec::new(),
+        time: now.fleet,
+    };
+    let trip = RoundTrip {
+        sent: now.local,
+        received: now.local,
+    };
+    core.handle(Event::Batch(*call, reply, trip), &cells, now);
+    assert_eq!(cells.fleet().health(), StoreHealth::Up);
+    assert_eq!(batches(&mut core).len(), 2);
 }

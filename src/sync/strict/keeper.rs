@@ -1,4 +1,5 @@
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, Value};
@@ -10,6 +11,9 @@ use super::super::error::Failure;
 use super::super::pacing::{Backoff, EXCHANGE_TIMEOUT};
 use super::super::seal::{self, Seal, Told};
 use super::super::wire::failure;
+
+/// So often the connection is looked after, whether or not it is used.
+const LOOK_AFTER: Duration = Duration::from_secs(2);
 
 /// A connection, and its number: each has a higher one than those before it.
 #[derive(Clone)]
@@ -145,21 +149,36 @@ impl Keeper {
         self.wanted.notified().await;
         for number in 1.. {
             let (connection, seal) = self.connect().await;
-            self.present.send_replace(Some(Link {
+            let link = Link {
                 connection,
                 number,
                 seal: Arc::new(Mutex::new(seal)),
-            }));
-            if self
-                .broken
-                .wait_for(|broken| *broken >= number)
-                .await
-                .is_err()
-            {
+            };
+            self.present.send_replace(Some(link.clone()));
+            if self.watch(link).await.is_none() {
                 return;
             }
             self.present.send_replace(None);
             sleep(jittered(Backoff::new().pause())).await;
+        }
+    }
+
+    /// Waits until `link` is of no more use. While a breaker is open nobody finds out that
+    /// it has become so, and its one probe would be lost on it. `None` if nobody may want
+    /// a connection any more.
+    async fn watch(&mut self, mut link: Link) -> Option<()> {
+        loop {
+            let broken = self.broken.wait_for(|broken| *broken >= link.number);
+            let broken = async { broken.await.ok().map(drop) };
+            match timeout(LOOK_AFTER, broken).await {
+                Ok(broken) => return broken,
+                Err(_) => {
+                    if let Err(failure) = link.reseal(&self.sealing).await {
+                        tracing::debug!(%failure, "the connection for strict checks is broken");
+                        return Some(());
+                    }
+                }
+            }
         }
     }
 
