@@ -235,7 +235,7 @@ impl Standing {
         if terms.is_bounded() {
             return false;
         }
-        if self.is_far(terms) {
+        if self.is_far(terms) || terms.nodes <= 1 {
             return true;
         }
         if self.is_shared_out(terms) {
@@ -251,7 +251,16 @@ impl Standing {
             self.certain
         };
         let room = self.room(terms) - cost;
-        let there_is_room = room - demand * (age + reach) >= 0.0;
+        // What is admitted here is known here. A node that has just become busy knows least
+        // of the one that was.
+        let share = share(self.own, demand);
+        let share = if self.heard {
+            share.min(self.share_then)
+        } else {
+            share
+        };
+        let others = (1.0 - share) * demand;
+        let there_is_room = room - others * (age + reach) >= 0.0;
         let left = room - self.unheard(demand);
         let lasts = match terms.supply {
             Supply::AtTheTurn => left >= demand * self.left.as_secs_f64(),
@@ -332,6 +341,7 @@ impl Standing {
             }
         };
         rushed
+            && terms.nodes > 1
             && !self.is_shared_out(terms)
             && !self.is_far(terms)
             && self.is_fast(self.fleet.max(self.certain), terms)

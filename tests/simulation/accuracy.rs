@@ -1,9 +1,9 @@
 //! How far from its limit a fleet is.
 
 use tidegate::simulation::{
-    Fault, Figures, Memory, Network, Scenario, Service, Shape, Skew, Trouble,
+    Fault, Figures, Memory, Network, Scenario, Service, Shape, Skew, Trouble, World,
 };
-use tidegate::units::{Algorithm, Consistency, Nanos, StoreLoss};
+use tidegate::units::{Algorithm, Consistency, Cost, Nanos, StoreLoss};
 
 use crate::kit::each_seed;
 
@@ -281,4 +281,41 @@ fn a_store_with_more_to_do_than_it_can_answers_late_and_is_told_so() {
     assert!(quick.store_busy < 0.5, "{quick:?}");
     assert!(slow.store_busy > 0.95, "{slow:?}");
     assert!(slow.stale_mean > quick.stale_mean, "{slow:?}, {quick:?}");
+}
+
+/// A caller that nobody has heard of asks for its whole limit at one node, as fast as it
+/// can: that is its right.
+#[test]
+fn a_burst_of_one_caller_at_one_node_is_hardly_refused() {
+    for (nodes, least) in [(1, 1.0), (4, 0.95)] {
+        for algorithm in Algorithm::ALL {
+            for micros in [20, 100, 500, 2_000] {
+                for (limit, cost) in [(100, 1), (200, 5), (1_000, 1), (1_000, 50)] {
+                    let scenario = Scenario {
+                        nodes,
+                        limit,
+                        algorithm,
+                        rate: 0.000_1,
+                        window: SECOND.times(60),
+                        windows: 1,
+                        ..Scenario::default()
+                    };
+                    let mut world = World::new(&scenario).unwrap();
+                    let begin = world.start().after(SECOND.times(3));
+                    world.run_until(begin);
+                    let mut admitted = 0;
+                    for turn in 0..limit / cost {
+                        world.run_until(begin.after(Nanos::new(1_000 * micros * turn)));
+                        let (outcome, _) = world.check(0, 0, Cost::new(cost)).unwrap();
+                        admitted += u64::from(outcome.is_allowed()) * cost;
+                    }
+                    let name = algorithm.name();
+                    assert!(
+                        admitted as f64 >= least * limit as f64,
+                        "{name}, {nodes} nodes: {admitted} of {limit}, {cost} every {micros} µs"
+                    );
+                }
+            }
+        }
+    }
 }

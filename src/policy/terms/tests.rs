@@ -104,9 +104,9 @@ fn when_the_store_is_overdue_only_what_there_is_surely_room_for_is_admitted() {
         age: Nanos::from_millis(400),
         ..standing()
     };
-    assert!(overdue.admits(Cost::ONE, &terms), "406 may have come");
+    assert!(overdue.admits(Cost::ONE, &terms), "365 may have come");
     let long = Standing {
-        age: Nanos::from_millis(500),
+        age: Nanos::from_millis(600),
         ..overdue
     };
     assert!(!long.admits(Cost::ONE, &terms));
