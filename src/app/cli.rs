@@ -144,11 +144,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
                 wait_for_config,
                 settings: SettingArgs(given),
             } = *args;
-            warn_of_unknown_variables();
+            let misspelt = misspelt(std::env::vars_os().map(|(name, _)| name));
             let surroundings = surroundings::of_this_process();
             match config::load(config.as_deref(), given, &surroundings, wait_for_config) {
-                Ok(config) => serve::serve(config),
-                Err(faults) => tell(&faults),
+                Ok(config) => serve::serve(config, &misspelt),
+                Err(faults) => {
+                    tell(&misspelt);
+                    tell(&faults)
+                }
             }
         }
         Commands::Validate(args) => validate::validate(&args),
@@ -165,25 +168,29 @@ pub(super) fn tell(faults: &[impl Display]) -> Exit {
     Exit::Usage
 }
 
-/// A variable that was probably meant for us and is not one of ours has no effect;
-/// it is no error, because Kubernetes sets `TIDEGATE_PORT` and the like by itself.
-fn warn_of_unknown_variables() {
-    let names = || KEYS.iter().map(|key| key.variable);
-    for (variable, _) in std::env::vars_os() {
-        let Some(variable) = variable
-            .to_str()
-            .filter(|name| name.starts_with("TIDEGATE_"))
-        else {
-            continue;
-        };
-        if names().any(|name| name == variable) {
-            continue;
+/// What is said of variables that were probably meant for us and are none of ours: they
+/// have no effect, which is no error, because Kubernetes sets `TIDEGATE_PORT` and the like by
+/// itself.
+fn misspelt(variables: impl Iterator<Item = OsString>) -> Vec<String> {
+    let of_serve = ["TIDEGATE_CONFIG", "TIDEGATE_WAIT_FOR_CONFIG"];
+    let known = || KEYS.iter().map(|key| key.variable).chain(of_serve);
+    let word = |name: &'static str| name.strip_prefix(PREFIX).unwrap_or(name);
+    let meant = |variable: OsString| {
+        let variable = variable.to_str()?;
+        let given = variable.strip_prefix(PREFIX)?;
+        if known().any(|name| name == variable) {
+            return None;
         }
-        if let Some(meant) = config::nearest(variable, names()) {
-            eprintln!("tidegate: {variable} has no effect; did you mean {meant}?");
-        }
-    }
+        let meant = config::nearest(given, known().map(word))?;
+        Some(format!(
+            "{variable} has no effect; did you mean {PREFIX}{meant}?"
+        ))
+    };
+    variables.filter_map(meant).collect()
 }
+
+/// What the names of all our variables begin with.
+const PREFIX: &str = "TIDEGATE_";
 
 #[cfg(test)]
 mod tests {
@@ -202,6 +209,30 @@ mod tests {
             assert_eq!(key.flag, key.name.replace('_', "-"));
             let variable = format!("TIDEGATE_{}", key.name.to_ascii_uppercase());
             assert_eq!(key.variable, variable);
+        }
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_told_and_those_of_kubernetes_are_not() {
+        let told = |name: &str| misspelt([OsString::from(name)].into_iter());
+        assert_eq!(
+            told("TIDEGATE_SYNC_INTERVALL"),
+            ["TIDEGATE_SYNC_INTERVALL has no effect; did you mean TIDEGATE_SYNC_INTERVAL?"]
+        );
+        assert_eq!(
+            told("TIDEGATE_CONFGI"),
+            ["TIDEGATE_CONFGI has no effect; did you mean TIDEGATE_CONFIG?"]
+        );
+        for silent in [
+            "TIDEGATE_SYNC_INTERVAL",
+            "TIDEGATE_CONFIG",
+            "TIDEGATE_PORT",
+            "TIDEGATE_SERVICE_HOST",
+            "TIDEGATE_SERVICE_PORT",
+            "TIDEGATE_PORT_80_TCP_ADDR",
+            "SYNC_INTERVALL",
+        ] {
+            assert_eq!(told(silent), <[&str; 0]>::default(), "{silent}");
         }
     }
 

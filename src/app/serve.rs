@@ -52,9 +52,12 @@ impl ServeError {
     }
 }
 
-/// Serves until a signal ends it.
-pub(super) fn serve(config: Config) -> Exit {
+/// Serves until a signal ends it. `misspelt` is what is to be said of the environment.
+pub(super) fn serve(config: Config, misspelt: &[String]) -> Exit {
     telemetry::logs(&config.settings.log, config.settings.log_format);
+    for warning in misspelt {
+        tracing::warn!("{warning}");
+    }
     match run(config) {
         Ok(exit) => exit,
         Err(error) => {
