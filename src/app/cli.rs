@@ -5,7 +5,9 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
+};
 
 use super::check::{self, CheckArgs};
 use super::config::{self, Given, KEYS};
@@ -125,10 +127,27 @@ impl FromArgMatches for SettingArgs {
     }
 }
 
+/// The command line. What should be a number or a duration may begin with a dash: it is
+/// told what is wrong with it, rather than taken for a flag.
+fn command() -> Command {
+    let figures = ["NUMBER", "DURATION", "PERCENT", "EXPONENT"];
+    let is_figure = |arg: &Arg| {
+        let names = arg.get_value_names().unwrap_or_default();
+        let named = |name: &str| figures.iter().any(|figure| name.starts_with(figure));
+        names.iter().any(|name| named(name))
+    };
+    let lenient = |arg: Arg| {
+        let may = is_figure(&arg);
+        arg.allow_hyphen_values(may)
+    };
+    Cli::command().mut_subcommands(|command| command.mut_args(lenient))
+}
+
 /// Runs the command that `arguments` (the program's name first) ask for, and
 /// answers how it ended.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(arguments) {
+    let matches = command().try_get_matches_from(arguments);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             let done = error.exit_code() == 0;
@@ -194,13 +213,11 @@ const PREFIX: &str = "TIDEGATE_";
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]

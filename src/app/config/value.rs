@@ -41,7 +41,7 @@ pub enum ValueError {
     #[error("{given} is out of range; write a duration from {least} to {most}")]
     DurationOutOfRange {
         /// What was written.
-        given: Nanos,
+        given: String,
         /// The shortest.
         least: Nanos,
         /// The longest.
@@ -187,25 +187,21 @@ impl Scalar {
 
     /// A duration within `range`, both ends included.
     pub(super) fn duration(&self, (least, most): (Nanos, Nanos)) -> Result<Nanos, ValueError> {
-        let given = read_duration(&self.text)?;
-        if given < least || given > most {
-            return Err(ValueError::DurationOutOfRange { given, least, most });
+        let out_of_range = || ValueError::DurationOutOfRange {
+            given: self.text.clone(),
+            least,
+            most,
+        };
+        match parse_duration(&self.text) {
+            Ok(given) if (least..=most).contains(&given) => Ok(given),
+            Ok(_) | Err(DurationError::TooLong) => Err(out_of_range()),
+            Err(_) => read_duration(&self.text),
         }
-        Ok(given)
     }
 
     /// A whole number from `least` to `most`.
     pub(super) fn number<N: TryFrom<u64>>(&self, least: u64, most: u64) -> Result<N, ValueError> {
-        Some(&self.text)
-            .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))
-            .and_then(|text| text.parse::<u64>().ok())
-            .filter(|number| (least..=most).contains(number))
-            .and_then(|number| N::try_from(number).ok())
-            .ok_or_else(|| ValueError::NotANumber {
-                given: self.text.clone(),
-                least,
-                most,
-            })
+        read_number(&self.text, least, most)
     }
 
     /// One of `words`; answers its place among them.
@@ -272,6 +268,23 @@ fn directive(given: &str) -> Result<(), ValueError> {
         given: given.to_owned(),
         nearest: meant,
     })
+}
+
+/// Reads a whole number from `least` to `most`.
+///
+/// # Errors
+/// [`ValueError::NotANumber`].
+pub fn read_number<N: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<N, ValueError> {
+    Some(text)
+        .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))
+        .and_then(|text| text.parse::<u64>().ok())
+        .filter(|number| (least..=most).contains(number))
+        .and_then(|number| N::try_from(number).ok())
+        .ok_or_else(|| ValueError::NotANumber {
+            given: text.to_owned(),
+            least,
+            most,
+        })
 }
 
 /// Reads a duration.
