@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use crate::algorithms::Verdict;
 use crate::counters::{By, Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{Consistency, Cost, KeySecret, Limit, Pace, Quota, StoreLoss, Timestamp};
+use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp};
 use judged::{Judged, Tally};
 use per_call::PerCall;
 
@@ -186,6 +186,9 @@ impl Snapshot<'_> {
     }
 }
 
+/// When to ask again for what only the store's return can admit: nobody knows when that is.
+const STORE_MAY_BE_BACK: Nanos = Nanos::from_secs(1);
+
 /// Places of limits among those that apply.
 type Places = SmallVec<[usize; 2]>;
 
@@ -291,7 +294,9 @@ impl Engine {
                 // What no share can hold, the whole limit may, when the store is back.
                 let too_large = judged.outcome == Outcome::Impossible;
                 if too_large && cost.get() <= quota.capacity() {
-                    Judged::UNAVAILABLE
+                    let retry_after = STORE_MAY_BE_BACK;
+                    let outcome = Outcome::Refused { retry_after };
+                    Judged { outcome, ..judged }
                 } else {
                     judged
                 }
