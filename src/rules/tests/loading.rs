@@ -362,7 +362,7 @@ fn a_setting_without_effect_is_warned_of_where_it_stands() {
     assert_eq!(
         limit("consistency: bounded, on_store_loss: share"),
         [
-            "r.yaml:3:75: rule \"r\": limits.on_store_loss: a bounded limit admits only what the \
+            "r.yaml:3:76: rule \"r\": limits.on_store_loss: a bounded limit admits only what the \
           store has lent, so without the store it answers 503 and this has no effect; write \
           on_store_loss: closed, or open"
         ]
