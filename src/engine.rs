@@ -13,6 +13,7 @@ mod per_call;
 mod request;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
@@ -35,6 +36,7 @@ pub struct Engine {
     rules: ArcSwap<RuleSet>,
     counters: Arc<Counters>,
     per_call: PerCall,
+    unasked: AtomicU64,
 }
 
 impl Engine {
@@ -45,6 +47,7 @@ impl Engine {
             rules: ArcSwap::from_pointee(rules),
             counters,
             per_call: PerCall::new(secret),
+            unasked: AtomicU64::new(0),
         }
     }
 
@@ -57,6 +60,12 @@ impl Engine {
     /// The cells that this engine counts in.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// How many checks were not put to the store, although a strict limit applied to them,
+    /// because it was known to be lost.
+    pub fn unasked(&self) -> u64 {
+        self.unasked.load(Ordering::Relaxed)
     }
 
     /// The rules as they are now. Take one snapshot for each request, or for a
@@ -161,10 +170,14 @@ impl Snapshot<'_> {
     ) -> Places {
         let engine = self.engine;
         let mut asked = Places::new();
+        let mut unasked = false;
         for (index, one) in applied.iter().enumerate() {
-            if one.limit.consistency == Consistency::Strict && engine.asks(one.limit) {
-                asked.push(index);
-                continue;
+            if one.limit.consistency == Consistency::Strict {
+                if engine.asks(one.limit) {
+                    asked.push(index);
+                    continue;
+                }
+                unasked |= !one.limit.quota.is_ban() && engine.is_lost(one.limit);
             }
             // After a refusal the rest is only asked, to find the longest wait, unless
             // it counts refusals too.
@@ -181,6 +194,9 @@ impl Snapshot<'_> {
             if tally.refused {
                 engine.give_back(tally, cost, now);
             }
+        }
+        if unasked {
+            engine.unasked.fetch_add(1, Ordering::Relaxed);
         }
         asked
     }

@@ -406,3 +406,19 @@ fn refusals_are_counted_in_every_limit_that_counts_them_whatever_their_order() {
         }
     }
 }
+
+#[test]
+fn strict_checks_that_a_lost_store_was_not_asked_are_counted() {
+    let rules = "rules:\n  - { name: a, consistency: strict, limits: { requests: 5, window: 1h } }\n  \
+                 - { name: b, limits: { requests: 5, window: 1h } }\n";
+    let engine = engine_of(rules, Fleet::with_store());
+    let snapshot = engine.snapshot();
+    let begin = |rule| drop(snapshot.begin(&named(rule, "k", 1), START));
+    begin("a");
+    assert_eq!(engine.unasked(), 0, "it is asked");
+    engine.counters().fleet().set_health(StoreHealth::Lost);
+    begin("a");
+    begin("b");
+    begin("a");
+    assert_eq!(engine.unasked(), 2);
+}

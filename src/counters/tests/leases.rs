@@ -307,3 +307,16 @@ fn what_is_refused_for_want_of_a_lease_is_told_what_is_left_of_the_lease() {
         node.counters.absorb(node.key, slot, answer, START);
     }
 }
+
+#[test]
+fn what_was_admitted_and_not_sent_is_told_in_units_of_every_algorithm() {
+    for algorithm in Algorithm::ALL {
+        let node = Node::new(algorithm, 100, LONG);
+        assert_eq!(node.counters.unsent(), Unsent::default());
+        assert!(node.take(80, START));
+        let unsent = Unsent { cells: 1, cost: 80 };
+        assert_eq!(node.counters.unsent(), unsent, "{}", algorithm.name());
+        node.freeze(node.slot(START), START);
+        assert_eq!(node.counters.unsent(), Unsent::default());
+    }
+}
