@@ -95,9 +95,16 @@ pub(super) fn make(directory: &RuntimeDir) -> Result<(), RuntimeDirError> {
             return Err(RuntimeDirError::Unmade { path, source });
         }
     }
-    let RuntimeDir::Automatic(_) = directory else {
-        return Ok(());
-    };
+    if let RuntimeDir::Given(_) = directory {
+        let source = io::ErrorKind::NotADirectory.into();
+        let path = path.to_owned();
+        let unmade = RuntimeDirError::Unmade { path, source };
+        return if directory.path().is_dir() {
+            Ok(())
+        } else {
+            Err(unmade)
+        };
+    }
     // Not followed: a link could be turned elsewhere after the look.
     let found = fs::symlink_metadata(path).map_err(|source| RuntimeDirError::Unseen {
         path: path.to_owned(),
@@ -163,6 +170,10 @@ mod tests {
         let said = make(&RuntimeDir::Given(path.clone())).unwrap_err();
         let begins = format!("cannot make the runtime directory {}: ", path.display());
         assert!(said.to_string().starts_with(&begins), "{said}");
+        let file = temp.path().join("file");
+        fs::write(&file, "").unwrap();
+        let said = make(&RuntimeDir::Given(file)).unwrap_err().to_string();
+        assert!(said.contains("/file: not a directory; "), "{said}");
     }
 
     #[test]
