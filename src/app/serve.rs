@@ -229,12 +229,13 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             let Unsent { cells, cost } = cells.unsent();
             tracing::warn!(
                 connections_cut,
+                all_sent = false,
                 unsent_cost = cost,
                 unsent_callers = cells,
                 "ended before all was sent: the fleet will not count what was not"
             );
         } else {
-            tracing::info!(connections_cut, "ended");
+            tracing::info!(connections_cut, all_sent = true, "ended");
         }
         Ok(Exit::Done)
     };
