@@ -124,8 +124,9 @@ impl Observer {
     pub(super) fn report(&self, report: &Report) {
         match report {
             Report::StoreUp => {
-                self.stands(Standing::Up);
+                // Whoever has seen the metric finds the line.
                 tracing::info!(address = self.address, "the store answers");
+                self.stands(Standing::Up);
             }
             Report::StoreLost(failure) => {
                 self.stands(Standing::Lost);
