@@ -19,6 +19,7 @@ mod settled;
 mod share;
 mod slot;
 mod tombstones;
+mod unsent;
 mod wants;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub use fleet::{Fleet, StoreHealth};
 pub use message::{Announcement, Answer, Ask, Delta, Level, Told};
 pub use settled::SettledWindow;
 pub use slot::{HashId, Slot, Space};
+pub use unsent::Unsent;
 
 /// Who decides a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ mod per_call;
 mod request;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
@@ -20,7 +21,7 @@ use smallvec::SmallVec;
 use crate::algorithms::Verdict;
 use crate::counters::{By, Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{Consistency, Cost, KeySecret, Limit, Pace, Quota, StoreLoss, Timestamp};
+use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp};
 use judged::{Judged, Tally};
 use per_call::PerCall;
 
@@ -35,6 +36,7 @@ pub struct Engine {
     rules: ArcSwap<RuleSet>,
     counters: Arc<Counters>,
     per_call: PerCall,
+    unasked: AtomicU64,
 }
 
 impl Engine {
@@ -45,6 +47,7 @@ impl Engine {
             rules: ArcSwap::from_pointee(rules),
             counters,
             per_call: PerCall::new(secret),
+            unasked: AtomicU64::new(0),
         }
     }
 
@@ -57,6 +60,12 @@ impl Engine {
     /// The cells that this engine counts in.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// How many checks were not put to the store, although a strict limit applied to them,
+    /// because it was known to be lost.
+    pub fn unasked(&self) -> u64 {
+        self.unasked.load(Ordering::Relaxed)
     }
 
     /// The rules as they are now. Take one snapshot for each request, or for a
@@ -161,10 +170,14 @@ impl Snapshot<'_> {
     ) -> Places {
         let engine = self.engine;
         let mut asked = Places::new();
+        let mut unasked = false;
         for (index, one) in applied.iter().enumerate() {
-            if one.limit.consistency == Consistency::Strict && engine.asks(one.limit) {
-                asked.push(index);
-                continue;
+            if one.limit.consistency == Consistency::Strict {
+                if engine.asks(one.limit) {
+                    asked.push(index);
+                    continue;
+                }
+                unasked |= !one.limit.quota.is_ban() && engine.is_lost(one.limit);
             }
             // After a refusal the rest is only asked, to find the longest wait, unless
             // it counts refusals too.
@@ -182,9 +195,15 @@ impl Snapshot<'_> {
                 engine.give_back(tally, cost, now);
             }
         }
+        if unasked {
+            engine.unasked.fetch_add(1, Ordering::Relaxed);
+        }
         asked
     }
 }
+
+/// When to ask again for what only the store's return can admit: nobody knows when that is.
+const STORE_MAY_BE_BACK: Nanos = Nanos::from_secs(1);
 
 /// Places of limits among those that apply.
 type Places = SmallVec<[usize; 2]>;
@@ -291,7 +310,9 @@ impl Engine {
                 // What no share can hold, the whole limit may, when the store is back.
                 let too_large = judged.outcome == Outcome::Impossible;
                 if too_large && cost.get() <= quota.capacity() {
-                    Judged::UNAVAILABLE
+                    let retry_after = STORE_MAY_BE_BACK;
+                    let outcome = Outcome::Refused { retry_after };
+                    Judged { outcome, ..judged }
                 } else {
                     judged
                 }

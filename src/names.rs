@@ -41,6 +41,11 @@ pub const SYNC_EXPIRED: &str = "tidegate_sync_expired_cost_total";
 pub const SYNC_ERRORS: &str = "tidegate_sync_errors_total";
 /// 1 while the store answers, else 0.
 pub const STORE_UP: &str = "tidegate_store_up";
+/// 1 while this node does not sync because its fleet has other terms, by what they are
+/// `about`.
+pub const DISAGREEMENT: &str = "tidegate_fleet_disagreement";
+/// 1 if the store may evict what was counted.
+pub const STORE_EVICTS: &str = "tidegate_store_evicts";
 /// How far the store's clock is ahead of this machine's, in seconds.
 pub const CLOCK_OFFSET_SECONDS: &str = "tidegate_clock_offset_seconds";
 /// How wrong the offset may be (half the round trip it was measured with).

@@ -38,7 +38,7 @@ use listener::BoundSocket;
 pub use address::{Address, AddressError};
 pub use config::{AdminToken, ServerConfig};
 pub use observer::{BadKind, Door, Observer};
-pub use readiness::{Readiness, Reason};
+pub use readiness::{Note, Readiness, Reason};
 
 /// Why a server does not start. What was bound before is given up again.
 #[derive(Debug, thiserror::Error)]

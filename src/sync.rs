@@ -18,11 +18,14 @@ mod error;
 pub mod event;
 mod lane;
 mod listener;
+mod memory;
 mod observe;
 mod offset;
 pub mod pacing;
 pub mod seal;
+mod standing;
 mod strict;
+mod unreached;
 pub mod wire;
 
 use crate::units::Timestamp;
@@ -33,6 +36,7 @@ pub use driver::{Finished, Sync, check_url};
 pub use error::{Failure, Remedy, SyncError};
 pub use lane::Fate;
 pub use offset::Offset;
+pub use standing::Standing;
 pub use strict::Strict;
 
 /// The time, twice: durations run on this machine's clock, which nothing steps;

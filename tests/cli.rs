@@ -333,6 +333,7 @@ fn json_logs_are_one_object_a_line_and_nothing_else_is_printed() {
     let place = Place::new();
     let mut child = place
         .tidegate(["serve", "--log-format", "json", "--log", "debug"])
+        .env("TIDEGATE_SYNC_INTERVALL", "5s")
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -354,6 +355,11 @@ fn json_logs_are_one_object_a_line_and_nothing_else_is_printed() {
         .collect();
     assert!(
         events.iter().any(|event| event["message"] == "serving"),
+        "{told}"
+    );
+    let misspelt = "TIDEGATE_SYNC_INTERVALL has no effect; did you mean TIDEGATE_SYNC_INTERVAL?";
+    assert!(
+        events.iter().any(|event| event["message"] == misspelt),
         "{told}"
     );
 }
@@ -417,4 +423,72 @@ fn a_file_without_end_is_refused() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn a_wrong_value_is_told_with_what_to_write_in_plain_words() {
+    let place = Place::new();
+    for (arguments, told) in [
+        ("simulate --limit 0", "`0` is not a whole number from 1 to"),
+        (
+            "simulate --nodes x",
+            "`x` is not a whole number from 1 to 10000",
+        ),
+        (
+            "simulate --nodes -3",
+            "`-3` is not a whole number from 1 to 10000",
+        ),
+        (
+            "simulate --threads 0",
+            "`0` is not a whole number from 1 to",
+        ),
+        ("simulate --seed -1", "`-1` is not a whole number from 0 to"),
+        (
+            "simulate --target-over -1%",
+            "write a percentage such as 1%",
+        ),
+        ("simulate --zipf -1", "write a number from 0 to 10"),
+        ("simulate --rate -5", "write checks a second"),
+        (
+            "simulate --window -1s",
+            "`-1s` is not a duration; write 250ms",
+        ),
+        (
+            "simulate --window 999999999s",
+            "a window of 11574d2h is too long; the longest is 3660d",
+        ),
+        (
+            "check a b --cost -1",
+            "`-1` is not a whole number from 0 to",
+        ),
+        ("check a b --timeout -1s", "`-1s` is not a duration"),
+        (
+            "serve --max-keys -1",
+            "--max-keys: `-1` is not a whole number",
+        ),
+        (
+            "serve --sync-interval -1s",
+            "--sync-interval: `-1s` is not a duration",
+        ),
+        (
+            "serve --sync-interval 9999999999999d",
+            "--sync-interval: 9999999999999d is out of range; write a duration from 1ms to 1h",
+        ),
+        (
+            "serve --runtime-dir /proc/x",
+            "cannot make the runtime directory /proc/x: No such file or directory",
+        ),
+        ("serve --log wran", "--log: `wran` is neither a level"),
+        (
+            "serve --rules /nowhere",
+            "/nowhere: cannot read it: No such file",
+        ),
+        (
+            "validate /nowhere",
+            "/nowhere: cannot read it: No such file",
+        ),
+    ] {
+        let said = stderr(&place.run(arguments.split(' ')));
+        assert!(said.contains(told), "{arguments}: {said}");
+    }
 }

@@ -54,8 +54,9 @@ impl Drop for Daemon {
     }
 }
 
-/// A daemon that trusts `authority`, and the address of its admin door.
+/// A daemon that trusts `authority` and logs into `dir`.log, and the address of its admin door.
 fn daemon(dir: &Path, authority: &Path, port: u16) -> (Daemon, Addr) {
+    let log = std::fs::File::create(dir.with_extension("log")).unwrap();
     let command = Command::new(TIDEGATE)
         .args([
             "serve",
@@ -67,7 +68,7 @@ fn daemon(dir: &Path, authority: &Path, port: u16) -> (Daemon, Addr) {
         .env("SSL_CERT_FILE", authority)
         .current_dir(std::env::temp_dir())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(log)
         .spawn();
     (
         Daemon(command.unwrap()),
@@ -111,4 +112,10 @@ fn a_certificate_is_checked_against_the_systems_authorities() {
         metric(&admin, "tidegate_sync_errors_total").is_some_and(|errors| errors >= 3.0)
     });
     assert_eq!(metric(&admin, "tidegate_store_up"), Some(0.0));
+    wait_until("the cause to be told", || {
+        let log = std::fs::read_to_string(dir.path().join("b.log")).unwrap();
+        let at = format!("address=\"localhost:{port}\"");
+        let told = |line: &str| line.contains(&at) && line.contains("TLS: its certificate");
+        log.lines().any(told)
+    });
 }

@@ -33,8 +33,7 @@ pub(super) struct CheckArgs {
         long,
         value_name = "NUMBER",
         default_value_t = 1,
-        allow_negative_numbers = true,
-        value_parser = read_cost
+        value_parser = |text: &str| config::read_number::<u64>(text, 0, u64::MAX)
     )]
     cost: u64,
     /// The caller's tier
@@ -72,10 +71,6 @@ pub(super) struct CheckArgs {
     /// How long to wait for the answer
     #[arg(long, value_name = "DURATION", value_parser = config::read_duration, default_value = "1s")]
     timeout: Nanos,
-}
-
-fn read_cost(text: &str) -> Result<u64, &'static str> {
-    text.parse().map_err(|_| "write a whole number, 0 or more")
 }
 
 /// Why there is no answer.

@@ -5,7 +5,9 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
+};
 
 use super::check::{self, CheckArgs};
 use super::config::{self, Given, KEYS};
@@ -125,10 +127,27 @@ impl FromArgMatches for SettingArgs {
     }
 }
 
+/// The command line. What should be a number or a duration may begin with a dash: it is
+/// told what is wrong with it, rather than taken for a flag.
+fn command() -> Command {
+    let figures = ["NUMBER", "DURATION", "PERCENT", "EXPONENT"];
+    let is_figure = |arg: &Arg| {
+        let names = arg.get_value_names().unwrap_or_default();
+        let named = |name: &str| figures.iter().any(|figure| name.starts_with(figure));
+        names.iter().any(|name| named(name))
+    };
+    let lenient = |arg: Arg| {
+        let may = is_figure(&arg);
+        arg.allow_hyphen_values(may)
+    };
+    Cli::command().mut_subcommands(|command| command.mut_args(lenient))
+}
+
 /// Runs the command that `arguments` (the program's name first) ask for, and
 /// answers how it ended.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(arguments) {
+    let matches = command().try_get_matches_from(arguments);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             let done = error.exit_code() == 0;
@@ -144,11 +163,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
                 wait_for_config,
                 settings: SettingArgs(given),
             } = *args;
-            warn_of_unknown_variables();
+            let misspelt = misspelt(std::env::vars_os().map(|(name, _)| name));
             let surroundings = surroundings::of_this_process();
             match config::load(config.as_deref(), given, &surroundings, wait_for_config) {
-                Ok(config) => serve::serve(config),
-                Err(faults) => tell(&faults),
+                Ok(config) => serve::serve(config, &misspelt),
+                Err(faults) => {
+                    tell(&misspelt);
+                    tell(&faults)
+                }
             }
         }
         Commands::Validate(args) => validate::validate(&args),
@@ -165,35 +187,37 @@ pub(super) fn tell(faults: &[impl Display]) -> Exit {
     Exit::Usage
 }
 
-/// A variable that was probably meant for us and is not one of ours has no effect;
-/// it is no error, because Kubernetes sets `TIDEGATE_PORT` and the like by itself.
-fn warn_of_unknown_variables() {
-    let names = || KEYS.iter().map(|key| key.variable);
-    for (variable, _) in std::env::vars_os() {
-        let Some(variable) = variable
-            .to_str()
-            .filter(|name| name.starts_with("TIDEGATE_"))
-        else {
-            continue;
-        };
-        if names().any(|name| name == variable) {
-            continue;
+/// What is said of variables that were probably meant for us and are none of ours: they
+/// have no effect, which is no error, because Kubernetes sets `TIDEGATE_PORT` and the like by
+/// itself.
+fn misspelt(variables: impl Iterator<Item = OsString>) -> Vec<String> {
+    let of_serve = ["TIDEGATE_CONFIG", "TIDEGATE_WAIT_FOR_CONFIG"];
+    let known = || KEYS.iter().map(|key| key.variable).chain(of_serve);
+    let word = |name: &'static str| name.strip_prefix(PREFIX).unwrap_or(name);
+    let meant = |variable: OsString| {
+        let variable = variable.to_str()?;
+        let given = variable.strip_prefix(PREFIX)?;
+        if known().any(|name| name == variable) {
+            return None;
         }
-        if let Some(meant) = config::nearest(variable, names()) {
-            eprintln!("tidegate: {variable} has no effect; did you mean {meant}?");
-        }
-    }
+        let meant = config::nearest(given, known().map(word))?;
+        Some(format!(
+            "{variable} has no effect; did you mean {PREFIX}{meant}?"
+        ))
+    };
+    variables.filter_map(meant).collect()
 }
+
+/// What the names of all our variables begin with.
+const PREFIX: &str = "TIDEGATE_";
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
@@ -202,6 +226,30 @@ mod tests {
             assert_eq!(key.flag, key.name.replace('_', "-"));
             let variable = format!("TIDEGATE_{}", key.name.to_ascii_uppercase());
             assert_eq!(key.variable, variable);
+        }
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_told_and_those_of_kubernetes_are_not() {
+        let told = |name: &str| misspelt([OsString::from(name)].into_iter());
+        assert_eq!(
+            told("TIDEGATE_SYNC_INTERVALL"),
+            ["TIDEGATE_SYNC_INTERVALL has no effect; did you mean TIDEGATE_SYNC_INTERVAL?"]
+        );
+        assert_eq!(
+            told("TIDEGATE_CONFGI"),
+            ["TIDEGATE_CONFGI has no effect; did you mean TIDEGATE_CONFIG?"]
+        );
+        for silent in [
+            "TIDEGATE_SYNC_INTERVAL",
+            "TIDEGATE_CONFIG",
+            "TIDEGATE_PORT",
+            "TIDEGATE_SERVICE_HOST",
+            "TIDEGATE_SERVICE_PORT",
+            "TIDEGATE_PORT_80_TCP_ADDR",
+            "SYNC_INTERVALL",
+        ] {
+            assert_eq!(told(silent), <[&str; 0]>::default(), "{silent}");
         }
     }
 

@@ -18,6 +18,6 @@ pub(super) use load::read_bounded;
 pub use load::{Config, FileKind, load, rule_names, rules_of, validate};
 pub use resolve::Given;
 pub use settings::{LogFormat, RuntimeDir, Settings, Surroundings};
-pub use value::{ValueError, read_duration};
+pub use value::{ValueError, read_duration, read_number};
 
 pub(super) use fault::nearest;

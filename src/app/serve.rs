@@ -16,7 +16,7 @@ use super::exit::Exit;
 use super::upkeep::{Upkeep, needs_store};
 use super::{secrets, surroundings, telemetry};
 use crate::clock::Clock;
-use crate::counters::{Counters, Fleet};
+use crate::counters::{Counters, Fleet, Unsent};
 use crate::engine::{Authority, Engine};
 use crate::server::{
     Address, Bound, Door, Observer, Readiness, Reason, Server, ServerConfig, ServerError, Services,
@@ -52,9 +52,12 @@ impl ServeError {
     }
 }
 
-/// Serves until a signal ends it.
-pub(super) fn serve(config: Config) -> Exit {
+/// Serves until a signal ends it. `misspelt` is what is to be said of the environment.
+pub(super) fn serve(config: Config, misspelt: &[String]) -> Exit {
     telemetry::logs(&config.settings.log, config.settings.log_format);
+    for warning in misspelt {
+        tracing::warn!("{warning}");
+    }
     match run(config) {
         Ok(exit) => exit,
         Err(error) => {
@@ -179,14 +182,17 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
         authority = Some(Arc::new(strict));
     }
     let readiness = Readiness::default();
+    let standing = sync.as_ref().map(Sync::standing);
     let upkeep = Upkeep {
         counters: Arc::clone(&counters),
         clock: clock.clone(),
         metrics: metrics.clone(),
         readiness: readiness.clone(),
         needs_store,
+        standing,
     };
     let upkeep = tokio::spawn(upkeep.run());
+    let (cells, metered) = (Arc::clone(&counters), Arc::clone(&engine));
     let services = Services {
         engine,
         authority,
@@ -194,7 +200,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
         observer,
         readiness: readiness.clone(),
         metrics: Arc::new(move || {
-            telemetry::publish(&counters);
+            telemetry::publish(&metered);
             metrics.render()
         }),
     };
@@ -218,8 +224,19 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             Some(sync) => Some(sync.finish(settings.final_sync_timeout).await),
             None => None,
         };
-        let all_sent = synced != Some(Finished::Incomplete);
-        tracing::info!(connections_cut = drained.cut, all_sent, "ended");
+        let connections_cut = drained.cut;
+        if synced == Some(Finished::Incomplete) {
+            let Unsent { cells, cost } = cells.unsent();
+            tracing::warn!(
+                connections_cut,
+                all_sent = false,
+                unsent_cost = cost,
+                unsent_callers = cells,
+                "ended before all was sent: the fleet will not count what was not"
+            );
+        } else {
+            tracing::info!(connections_cut, all_sent = true, "ended");
+        }
         Ok(Exit::Done)
     };
     let impatience = async {

@@ -53,9 +53,20 @@ pub(super) fn raise_open_files() {
 /// Why the runtime directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RuntimeDirError {
-    /// It cannot be made or looked at.
-    #[error("{}: {source}", path.display())]
-    Io {
+    /// It cannot be made.
+    #[error(
+        "cannot make the runtime directory {}: {source}; make it, or name another one with \
+         --runtime-dir", path.display()
+    )]
+    Unmade {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It cannot be looked at.
+    #[error("cannot look at the runtime directory {}: {source}", path.display())]
+    Unseen {
         /// The directory.
         path: PathBuf,
         /// Why.
@@ -76,20 +87,29 @@ pub(super) enum RuntimeDirError {
 /// [`RuntimeDirError`]; nothing was changed but for a directory made.
 pub(super) fn make(directory: &RuntimeDir) -> Result<(), RuntimeDirError> {
     let path = directory.path();
-    let io = |source| RuntimeDirError::Io {
-        path: path.to_owned(),
-        source,
-    };
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(io(error)),
+        Err(source) => {
+            let path = path.to_owned();
+            return Err(RuntimeDirError::Unmade { path, source });
+        }
     }
-    let RuntimeDir::Automatic(_) = directory else {
-        return Ok(());
-    };
+    if let RuntimeDir::Given(_) = directory {
+        let source = io::ErrorKind::NotADirectory.into();
+        let path = path.to_owned();
+        let unmade = RuntimeDirError::Unmade { path, source };
+        return if directory.path().is_dir() {
+            Ok(())
+        } else {
+            Err(unmade)
+        };
+    }
     // Not followed: a link could be turned elsewhere after the look.
-    let found = fs::symlink_metadata(path).map_err(io)?;
+    let found = fs::symlink_metadata(path).map_err(|source| RuntimeDirError::Unseen {
+        path: path.to_owned(),
+        source,
+    })?;
     let ours = found.is_dir()
         && found.uid() == rustix::process::geteuid().as_raw()
         && found.mode() & 0o022 == 0;
@@ -141,6 +161,19 @@ mod tests {
                 Err(RuntimeDirError::NotOurs(_))
             ));
         }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_told_so() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("missing/tidegate");
+        let said = make(&RuntimeDir::Given(path.clone())).unwrap_err();
+        let begins = format!("cannot make the runtime directory {}: ", path.display());
+        assert!(said.to_string().starts_with(&begins), "{said}");
+        let file = temp.path().join("file");
+        fs::write(&file, "").unwrap();
+        let said = make(&RuntimeDir::Given(file)).unwrap_err().to_string();
+        assert!(said.contains("/file: not a directory; "), "{said}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::config::LogFormat;
 use crate::counters::Counters;
+use crate::engine::Engine;
 use crate::names;
 
 /// What each metric is. Names of counters end in `_total`, of times in `_seconds`.
@@ -73,6 +74,16 @@ const GAUGES: &[(&str, Unit, &str)] = &[
         names::STORE_UP,
         Unit::Count,
         "1 while the store answers, else 0",
+    ),
+    (
+        names::DISAGREEMENT,
+        Unit::Count,
+        "1 while this node does not sync because its fleet has other terms",
+    ),
+    (
+        names::STORE_EVICTS,
+        Unit::Count,
+        "1 if the store may evict what was counted",
     ),
     (
         names::BREAKER_OPEN,
@@ -154,13 +165,17 @@ pub(super) fn metrics() -> Result<PrometheusHandle, BuildError> {
     Ok(handle)
 }
 
-/// Takes over what the cells count by themselves.
-pub(super) fn publish(counters: &Counters) {
+/// Takes over what the cells and the engine count by themselves.
+pub(super) fn publish(engine: &Engine) {
+    let counters = engine.counters();
     let gauge = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     let totals = counters.totals();
     metrics::gauge!(names::CELLS).set(gauge(counters.cells()));
     metrics::counter!(names::OVERFLOW).absolute(totals.overflowed);
     metrics::counter!(names::EVICTED).absolute(totals.evicted);
+    if counters.fleet().has_store() {
+        metrics::counter!(names::STRICT_CHECKS, "outcome" => "lost").absolute(engine.unasked());
+    }
 }
 
 /// Takes over what windows have come to that were full: how exact each limit is in truth.

@@ -1,16 +1,20 @@
 //! What must be done now and then, while the doors are served.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::telemetry;
 use crate::clock::Clock;
 use crate::counters::{Counters, StoreHealth};
 use crate::rules::RuleSet;
-use crate::server::{Readiness, Reason};
+use crate::server::{Note, Readiness, Reason};
+use crate::sync::Standing;
 use crate::units::{Consistency, StoreLoss};
 
 /// How long the sweep takes to look at every cell.
@@ -24,6 +28,8 @@ pub(super) struct Upkeep {
     pub(super) readiness: Readiness,
     /// Whether there is no use in this node while the store is lost.
     pub(super) needs_store: bool,
+    /// How this node stands with its store, if it has one.
+    pub(super) standing: Option<watch::Receiver<Standing>>,
 }
 
 impl Upkeep {
@@ -34,11 +40,13 @@ impl Upkeep {
         let pause = SWEEP_ROUND / u32::try_from(turns).unwrap_or(u32::MAX);
         let mut ticker = interval(pause);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut table = FullTable::default();
         loop {
             for turn in 0..turns {
                 ticker.tick().await;
                 self.counters.sweep(turn, self.clock.now());
                 self.mind_store();
+                table.mind(self.counters.totals().overflowed);
                 telemetry::publish_settled(&self.counters);
             }
             self.metrics.run_upkeep();
@@ -46,10 +54,46 @@ impl Upkeep {
     }
 
     fn mind_store(&self) {
-        if self.needs_store && self.counters.fleet().health() == StoreHealth::Lost {
+        let is_lost = self.counters.fleet().health() == StoreHealth::Lost;
+        if self.needs_store && is_lost {
             self.readiness.raise(Reason::Store);
         } else {
             self.readiness.clear(Reason::Store);
+        }
+        let standing = self.standing.as_ref().map(|standing| *standing.borrow());
+        self.readiness.note(match standing {
+            Some(Standing::OtherPartitions) => Some(Note::OtherPartitions),
+            Some(Standing::OtherSecret) => Some(Note::OtherSecret),
+            _ => is_lost.then_some(Note::StoreLost),
+        });
+    }
+}
+
+/// Tells that the table of cells is full, once a minute while newcomers find it so.
+struct FullTable {
+    told: u64,
+    lines: DefaultDirectRateLimiter,
+}
+
+impl Default for FullTable {
+    fn default() -> FullTable {
+        FullTable {
+            told: 0,
+            lines: RateLimiter::direct(Quota::per_minute(NonZeroU32::MIN)),
+        }
+    }
+}
+
+impl FullTable {
+    /// So many checks have found the table full since the start.
+    fn mind(&mut self, overflowed: u64) {
+        if overflowed > self.told && self.lines.check().is_ok() {
+            tracing::warn!(
+                checks = overflowed - self.told,
+                "there are as many callers in memory as max_keys allows: newcomers share a cell \
+                 for each limit, of ten times the limit"
+            );
+            self.told = overflowed;
         }
     }
 }
@@ -102,6 +146,7 @@ mod tests {
 
     #[test]
     fn readiness_follows_the_store_only_where_it_is_needed() {
+        let (stands, standing) = watch::channel(Standing::Up);
         let upkeep = |needs_store| {
             let readiness = Readiness::default();
             readiness.clear(Reason::Starting);
@@ -111,6 +156,7 @@ mod tests {
                 metrics: PrometheusBuilder::new().build_recorder().handle(),
                 readiness,
                 needs_store,
+                standing: Some(standing.clone()),
             }
         };
         let (needing, other) = (upkeep(true), upkeep(false));
@@ -123,5 +169,24 @@ mod tests {
         assert!(!ready(&needing, StoreHealth::Lost));
         assert!(ready(&needing, StoreHealth::Up));
         assert!(ready(&other, StoreHealth::Lost));
+        assert_eq!(
+            other.readiness.notes().collect::<Vec<_>>(),
+            [Note::StoreLost]
+        );
+        stands.send_replace(Standing::OtherSecret);
+        assert!(!ready(&needing, StoreHealth::Lost));
+        let notes: Vec<_> = needing.readiness.notes().collect();
+        assert_eq!(notes, [Note::OtherSecret]);
+    }
+
+    #[test]
+    fn a_full_table_is_told_once_a_minute_with_all_that_found_it_so() {
+        let mut table = FullTable::default();
+        table.mind(0);
+        assert!(table.lines.check().is_ok(), "nothing was told");
+        let mut table = FullTable::default();
+        table.mind(3);
+        table.mind(5);
+        assert_eq!(table.told, 3);
     }
 }

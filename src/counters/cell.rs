@@ -82,7 +82,12 @@ impl Cell {
             let remaining = self.remaining(quota, touch.outcome.remaining, now);
             self.note_whether_full(remaining);
             let signal = self.signal(remaining, now, fleet);
-            return Touch { signal, ..touch };
+            let outcome = self.told(touch.outcome, cost, now, fleet);
+            return Touch {
+                outcome,
+                signal,
+                ..touch
+            };
         }
         let outcome = self.take_under(quota, cost, now, fleet);
         let charged = match outcome.verdict {
@@ -184,6 +189,21 @@ impl Cell {
             signal: Signal::Quiet,
             at: self.body.moment(quota, now),
             by,
+        }
+    }
+
+    /// What the caller is told: where `outcome` refuses what the limit has left, for want of
+    /// a lease, what is left of the lease.
+    fn told(&self, outcome: Outcome, cost: Cost, now: Timestamp, fleet: &Fleet) -> Outcome {
+        let refused = matches!(outcome.verdict, Verdict::Refused { .. }) && !cost.is_peek();
+        if !refused || outcome.remaining < cost.get() {
+            return outcome;
+        }
+        let hold = self.edge.as_ref().map_or(0, |edge| edge.hold);
+        let safe = self.is_safe(&self.terms(fleet), now);
+        Outcome {
+            remaining: if safe { hold.min(cost.get() - 1) } else { 0 },
+            ..outcome
         }
     }
 

@@ -10,7 +10,10 @@ mod share;
 const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000_000);
 
 fn limit(algorithm: Algorithm, amount: u64, period: Nanos) -> Arc<Limit> {
-    let quota = Quota::new(algorithm, amount, period, None).unwrap();
+    limit_of(Quota::new(algorithm, amount, period, None).unwrap())
+}
+
+fn limit_of(quota: Quota) -> Arc<Limit> {
     let id = LimitId::new("rule", "default", &quota);
     let mut limit = Limit::new(id, "rule", "default/1m", quota, &KeySecret::public());
     limit.series = crate::units::Series(1);

@@ -298,12 +298,33 @@ fn a_lost_store_is_met_as_the_limit_says() {
 }
 
 #[test]
-fn a_cost_above_the_share_is_not_told_that_waiting_never_helps() {
-    let engine = with_loss("share");
-    let snapshot = engine.snapshot();
-    let outcome = |cost| snapshot.decide(&named("api", "k", cost), START).outcome;
-    assert_eq!(outcome(4), Outcome::Unavailable, "above 3, within 9");
-    assert_eq!(outcome(10), Outcome::Impossible);
+fn a_cost_above_the_share_is_told_the_share_and_not_that_waiting_never_helps() {
+    for algorithm in Algorithm::ALL {
+        let rules = format!(
+            "rules:\n  - {{ name: api, limits: {{ requests: 50, window: 1h, algorithm: {} }} }}\n",
+            algorithm.name()
+        );
+        let engine = engine_of(&rules, Fleet::with_store());
+        engine.counters().fleet().set_nodes(3);
+        engine.counters().fleet().set_health(StoreHealth::Lost);
+        let snapshot = engine.snapshot();
+        let check = |cost| {
+            let decision = snapshot.decide(&named("api", "k", cost), START);
+            let figures = decision
+                .figures()
+                .map(|limit| (limit.limit, limit.remaining));
+            (decision.outcome, figures)
+        };
+        let refused = Outcome::Refused {
+            retry_after: Nanos::from_secs(1),
+        };
+        // Of a caller never seen, and of one that is known.
+        assert_eq!(check(30), (refused, Some((50, 17))), "{}", algorithm.name());
+        assert!(check(16).0.is_allowed());
+        assert_eq!(check(30), (refused, Some((50, 1))), "{}", algorithm.name());
+        assert!(check(1).0.is_allowed());
+        assert_eq!(check(51).0, Outcome::Impossible);
+    }
 }
 
 #[test]
@@ -384,4 +405,20 @@ fn refusals_are_counted_in_every_limit_that_counts_them_whatever_their_order() {
             );
         }
     }
+}
+
+#[test]
+fn strict_checks_that_a_lost_store_was_not_asked_are_counted() {
+    let rules = "rules:\n  - { name: a, consistency: strict, limits: { requests: 5, window: 1h } }\n  \
+                 - { name: b, limits: { requests: 5, window: 1h } }\n";
+    let engine = engine_of(rules, Fleet::with_store());
+    let snapshot = engine.snapshot();
+    let begin = |rule| drop(snapshot.begin(&named(rule, "k", 1), START));
+    begin("a");
+    assert_eq!(engine.unasked(), 0, "it is asked");
+    engine.counters().fleet().set_health(StoreHealth::Lost);
+    begin("a");
+    begin("b");
+    begin("a");
+    assert_eq!(engine.unasked(), 2);
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::DurationError;
 use super::pattern::PatternError;
-use crate::units::{Algorithm, Nanos, QuotaError};
+use crate::units::{Algorithm, Consistency, Nanos, QuotaError};
 
 /// Everything that is wrong with a set of rule files, in the order of the files
 /// and, within a file, of its text as far as it was read.
@@ -258,6 +258,24 @@ pub enum Problem {
         /// The window.
         window: Nanos,
     },
+    /// A wait for a store that nobody asks (a warning).
+    #[error(
+        "no check of {} limits waits for the store, so this has no effect; write \
+         consistency: strict, or leave it out", .0.name()
+    )]
+    NeverWaits(Consistency),
+    /// A limit of this node alone does not go by the store (a warning).
+    #[error(
+        "a local limit has nothing to do with the store, so this has no effect; write \
+         consistency: approximate, or leave it out"
+    )]
+    NoStoreNeeded,
+    /// What a bounded limit does not do when the store is lost (a warning).
+    #[error(
+        "a bounded limit admits only what the store has lent, so without the store it answers \
+         503 and this has no effect; write on_store_loss: closed, or open"
+    )]
+    NothingToShare,
     /// Tiers, but none for callers whose tier is unknown (a warning).
     #[error("there is no tier `default`; callers without a known tier get `{0}`, the first one")]
     NoDefaultTier(String),

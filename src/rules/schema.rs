@@ -1,6 +1,7 @@
 //! The schema of rule files: a tree of values → rules, checked as far as one rule
 //! and the names of all can be.
 
+mod idle;
 mod limit;
 mod settings;
 
@@ -164,6 +165,9 @@ impl Schema<'_> {
             return None;
         };
         let tiers = scope.tiers(limits, &spot.field("limits", limits.at), report)?;
+        let limits = tiers.iter().flat_map(|tier| &tier.limits);
+        let consistency = limits.map(|limit| limit.consistency);
+        idle::warn(&fields, &own, consistency, spot, report);
         let (methods, pattern) = matcher?;
         Some(RuleSpec {
             name: name?,

@@ -60,7 +60,10 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
         StatusCode::SERVICE_UNAVAILABLE
     };
     let reasons: Vec<_> = reasons.into_iter().map(|reason| reason.name()).collect();
-    let body = json!({"ready": reasons.is_empty(), "reasons": reasons}).to_string();
+    let notes = shared.services.readiness.notes();
+    let notes: Vec<_> = notes.map(|note| note.name()).collect();
+    let ready = reasons.is_empty();
+    let body = json!({"ready": ready, "reasons": reasons, "notes": notes}).to_string();
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 

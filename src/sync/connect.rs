@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::error::{Failure, SyncError};
 use super::pacing::{self, CONNECT_TIMEOUT, EXCHANGE_TIMEOUT};
+use super::unreached;
 use super::wire::failure;
 
 /// So many exchanges of one connection may be under way before another must wait for its
@@ -51,7 +52,7 @@ pub(super) async fn connect(
     let connected = timeout(2 * CONNECT_TIMEOUT, connecting).await;
     let mut connection = connected
         .map_err(|_| Failure::Timeout)?
-        .map_err(|error| failure(&error))?;
+        .map_err(|error| unreached::cause(&error))?;
     for command in scripts {
         let loading = timeout(
             EXCHANGE_TIMEOUT,

@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, Value};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::Now;
@@ -22,11 +22,13 @@ use super::core::{Core, CoreConfig};
 use super::error::{Failure, SyncError};
 use super::event::{Action, CallId, Event, RoundTrip};
 use super::listener::Listener;
+use super::memory::{self, Memory};
 use super::observe::Observer;
 use super::pacing::{
     Backoff, EXCHANGE_TIMEOUT, EXCHANGES_PER_SECOND, pause_before_reconnecting, poll,
 };
 use super::seal::{self, Seal, Told};
+use super::standing::Standing;
 use super::wire::{Wire, failure};
 use crate::clock::Clock;
 use crate::counters::{Counters, StoreHealth};
@@ -43,6 +45,7 @@ pub fn check_url(url: &str) -> Result<(), SyncError> {
 #[derive(Debug)]
 pub struct Sync {
     finish: oneshot::Sender<Duration>,
+    standing: watch::Receiver<Standing>,
     task: tokio::task::JoinHandle<Finished>,
 }
 
@@ -78,6 +81,8 @@ impl Sync {
         });
         let wire = Arc::new(Wire::new(config, boot));
         let (finish, finished) = oneshot::channel();
+        let (stands, standing) = watch::channel(Standing::Lost);
+        let observer = Observer::new(client.get_connection_info().addr().to_string(), stands);
         let listener = Listener::new(client.clone(), announcement::channel(&config.fleet));
         let driver = Driver {
             client,
@@ -92,7 +97,7 @@ impl Sync {
             under_way: FuturesUnordered::new(),
             backlog: VecDeque::new(),
             limiter: RateLimiter::direct(Quota::per_second(EXCHANGES_PER_SECOND)),
-            observer: Observer::new(),
+            observer,
             listener,
         };
         // Until the store has answered, limits follow their policy for its loss.
@@ -107,8 +112,14 @@ impl Sync {
         };
         Ok(Sync {
             finish,
+            standing,
             task: tokio::spawn(watched),
         })
+    }
+
+    /// How this node stands with the store, now and later.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.clone()
     }
 
     /// Sends what is pending, waits until it is acknowledged or `deadline` has
@@ -122,7 +133,9 @@ impl Sync {
 }
 
 type Exchange = Pin<Box<dyn Future<Output = (Event, Option<Seal>)> + Send>>;
-type Attempt = Pin<Box<dyn Future<Output = Result<MultiplexedConnection, Failure>> + Send>>;
+type Attempt = Pin<Box<dyn Future<Output = Result<Made, Failure>> + Send>>;
+/// A connection, and what its server says of its memory.
+type Made = (MultiplexedConnection, Option<Memory>);
 
 struct Driver {
     client: Client,
@@ -178,7 +191,8 @@ impl Driver {
                 made = async { match attempt.as_mut() { Some(attempt) => attempt.await, None => pending().await } } => {
                     attempt = None;
                     match made {
-                        Ok(connection) => {
+                        Ok((connection, memory)) => {
+                            self.observer.memory(memory.as_ref());
                             self.connection = Some(connection);
                             backoff = Backoff::new();
                             self.core.handle(Event::Connected, &self.counters, now(&self.clock));
@@ -290,7 +304,9 @@ impl Driver {
         let client = self.client.clone();
         Box::pin(async move {
             sleep(pause).await;
-            connect::connect(&client, &Wire::load()).await
+            let mut connection = connect::connect(&client, &Wire::load()).await?;
+            let memory = memory::ask(&mut connection).await;
+            Ok((connection, memory))
         })
     }
 

@@ -6,8 +6,32 @@ pub enum Failure {
     #[error("no answer in time")]
     Timeout,
     /// No connection, or it broke.
-    #[error("no connection")]
+    #[error("no connection, or it broke")]
     Disconnected,
+    /// Nobody listens at its address.
+    #[error("connection refused: nobody listens there")]
+    Refused,
+    /// Its host's name cannot be resolved.
+    #[error("unknown host: its name cannot be resolved")]
+    UnknownHost,
+    /// There is no way to its host.
+    #[error("no network leads to its host")]
+    Unreachable,
+    /// There is no socket of that name.
+    #[error("there is no such socket")]
+    NoSocket,
+    /// The system does not let this process connect.
+    #[error("this user may not connect to it")]
+    Forbidden,
+    /// Its certificate cannot be trusted.
+    #[error(
+        "TLS: its certificate is not of an authority that is trusted here (SSL_CERT_FILE), or \
+         not for this name or time"
+    )]
+    Certificate,
+    /// No TLS came about for another reason.
+    #[error("TLS failed: the store does not speak it, or wants a certificate of this node")]
+    Tls,
     /// The store has forgotten the scripts.
     #[error("the store has forgotten the scripts")]
     NoScript,
@@ -61,6 +85,13 @@ impl Failure {
         match self {
             Failure::Timeout => "timeout",
             Failure::Disconnected => "disconnected",
+            Failure::Refused => "refused",
+            Failure::UnknownHost => "unknown_host",
+            Failure::Unreachable => "unreachable",
+            Failure::NoSocket => "no_socket",
+            Failure::Forbidden => "forbidden",
+            Failure::Certificate => "certificate",
+            Failure::Tls => "tls",
             Failure::NoScript => "noscript",
             Failure::Loading => "loading",
             Failure::ReadOnly => "readonly",
@@ -77,7 +108,18 @@ impl Failure {
     /// How soon to try again.
     pub const fn remedy(self) -> Remedy {
         match self {
-            Failure::Timeout | Failure::Disconnected | Failure::NoScript => Remedy::Again,
+            // Without a connection nothing is sent; how often one is tried to be made is
+            // the driver's matter.
+            Failure::Timeout
+            | Failure::Disconnected
+            | Failure::Refused
+            | Failure::UnknownHost
+            | Failure::Unreachable
+            | Failure::NoSocket
+            | Failure::Forbidden
+            | Failure::Certificate
+            | Failure::Tls
+            | Failure::NoScript => Remedy::Again,
             Failure::Loading
             | Failure::ReadOnly
             | Failure::Cluster

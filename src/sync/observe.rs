@@ -1,14 +1,17 @@
 use std::num::NonZeroU32;
 
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use tokio::sync::watch;
 
 use super::batch::Agreement;
 
 use super::error::{Failure, Remedy};
 use super::event::Report;
 use super::lane::Fate;
+use super::memory::Memory;
 use super::offset::Offset;
+use super::standing::Standing;
 use crate::counters::{Counters, HashId, Totals};
 use crate::names;
 
@@ -26,16 +29,26 @@ pub(super) struct Observer {
     seconds: Histogram,
     lag: Gauge,
     up: Gauge,
+    other_partitions: Gauge,
+    other_secret: Gauge,
+    evicts: Gauge,
     offset: Gauge,
     offset_error: Gauge,
     dirty: Gauge,
     totals: Totals,
     /// One line a minute for each class of failure.
     lines: DefaultKeyedRateLimiter<Failure>,
+    /// And one of what the store evicts.
+    evictions: DefaultDirectRateLimiter,
+    /// Where the store is; without a password.
+    address: String,
+    stands: watch::Sender<Standing>,
 }
 
 impl Observer {
-    pub(super) fn new() -> Observer {
+    /// An observer of the exchange with the store at `address`, which tells by `stands` how
+    /// this node stands with it.
+    pub(super) fn new(address: String, stands: watch::Sender<Standing>) -> Observer {
         let batches = |outcome: &'static str| counter!(names::SYNC_BATCHES, "outcome" => outcome);
         Observer {
             applied: batches("applied"),
@@ -50,12 +63,42 @@ impl Observer {
             seconds: histogram!(names::SYNC_SECONDS),
             lag: gauge!(names::SYNC_LAG_SECONDS),
             up: gauge!(names::STORE_UP),
+            other_partitions: gauge!(names::DISAGREEMENT, "about" => "partitions"),
+            other_secret: gauge!(names::DISAGREEMENT, "about" => "key_secret"),
+            evicts: gauge!(names::STORE_EVICTS),
             offset: gauge!(names::CLOCK_OFFSET_SECONDS),
             offset_error: gauge!(names::CLOCK_ERROR_SECONDS),
             dirty: gauge!(names::DIRTY),
             totals: Totals::default(),
             lines: RateLimiter::keyed(Quota::per_minute(NonZeroU32::MIN)),
+            evictions: RateLimiter::direct(Quota::per_minute(NonZeroU32::MIN)),
+            address,
+            stands,
         }
+    }
+
+    /// There is a connection, to a server that says this of its memory.
+    pub(super) fn memory(&self, memory: Option<&Memory>) {
+        let policy = memory.and_then(Memory::evicting);
+        self.evicts.set(if policy.is_some() { 1.0 } else { 0.0 });
+        if let Some(policy) = policy
+            && self.evictions.check().is_ok()
+        {
+            tracing::warn!(
+                address = self.address,
+                policy,
+                "the store evicts keys when its memory is full, and with them what was counted, \
+                 unnoticed; set its maxmemory-policy to noeviction"
+            );
+        }
+    }
+
+    fn stands(&self, standing: Standing) {
+        let one_if = |is: Standing| if standing == is { 1.0 } else { 0.0 };
+        self.up.set(one_if(Standing::Up));
+        self.other_partitions.set(one_if(Standing::OtherPartitions));
+        self.other_secret.set(one_if(Standing::OtherSecret));
+        self.stands.send_replace(standing);
     }
 
     pub(super) fn exchange_seconds(&self) -> Histogram {
@@ -81,24 +124,32 @@ impl Observer {
     pub(super) fn report(&self, report: &Report) {
         match report {
             Report::StoreUp => {
-                self.up.set(1.0);
-                tracing::info!("the store answers");
+                // Whoever has seen the metric finds the line.
+                tracing::info!(address = self.address, "the store answers");
+                self.stands(Standing::Up);
             }
             Report::StoreLost(failure) => {
-                self.up.set(0.0);
-                tracing::warn!(reason = %failure, "the store is lost; limits follow their on_store_loss");
+                self.stands(Standing::Lost);
+                tracing::warn!(
+                    address = self.address,
+                    reason = %failure,
+                    "the store is lost; limits follow their on_store_loss"
+                );
             }
-            Report::Disagreement(agreement) => {
-                self.up.set(0.0);
-                match agreement {
-                    Agreement::OtherPartitions(theirs) => tracing::error!(
-                        %theirs,
-                        "this node has another number of partitions than the fleet and does not sync"
-                    ),
-                    _ => tracing::error!(
-                        "this node has another key secret than the fleet and does not sync"
-                    ),
-                }
+            Report::Disagreement(Agreement::OtherPartitions(theirs)) => {
+                self.stands(Standing::OtherPartitions);
+                tracing::error!(
+                    %theirs,
+                    "this node has another number of partitions than the fleet and does not sync; \
+                     limits follow their on_store_loss"
+                );
+            }
+            Report::Disagreement(_) => {
+                self.stands(Standing::OtherSecret);
+                tracing::error!(
+                    "this node has another key secret than the fleet and does not sync; limits \
+                     follow their on_store_loss"
+                );
             }
             Report::Batch(fate, deltas) => match fate {
                 Fate::Applied => {

@@ -108,9 +108,9 @@ impl Strict {
             Err((failure, fate)) => (Some(*failure), *fate),
         };
         if let Ok(None) = answered {
-            self.observer.forgotten(now.since(began));
+            self.observer.forgotten(question, now.since(began));
         } else {
-            self.observer.asked(failure, now.since(began));
+            self.observer.asked(question, failure, now.since(began));
         }
         asking.end(fate, failure, now);
         answered.ok().flatten().ok_or(Unanswered)

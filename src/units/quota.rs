@@ -63,10 +63,10 @@ pub struct Quota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaError {
     /// The period is shorter than a millisecond.
-    #[error("a window of {0} is too short; the shortest is 1ms")]
+    #[error("a window of {} is too short; the shortest is 1ms", .0.rounded())]
     PeriodTooShort(Nanos),
     /// The period is longer than ten years.
-    #[error("a window of {0} is too long; the longest is 3660d")]
+    #[error("a window of {} is too long; the longest is 3660d", .0.rounded())]
     PeriodTooLong(Nanos),
     /// Buckets alone have a burst.
     #[error("only token_bucket and leaky_bucket have a burst, not {}", .0.name())]

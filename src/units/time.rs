@@ -121,6 +121,16 @@ impl Nanos {
     pub const fn divided_by(self, divisor: u64) -> Nanos {
         Nanos(self.0 / if divisor == 0 { 1 } else { divisor })
     }
+
+    /// The same to two units, rounded up: for people who would not read more.
+    pub fn rounded(self) -> Nanos {
+        let largest = UNITS.iter().position(|(unit, _)| self.0 >= *unit);
+        let Some((unit, _)) = largest.and_then(|place| UNITS.get(place + 1)) else {
+            return self;
+        };
+        let up = self.0.div_ceil(*unit).checked_mul(*unit);
+        Nanos(up.unwrap_or(self.0 - self.0 % unit))
+    }
 }
 
 impl From<Duration> for Nanos {
@@ -135,19 +145,21 @@ impl From<Nanos> for Duration {
     }
 }
 
+/// The units that spans are written in, longest first.
+const UNITS: [(u64, &str); 7] = [
+    (86_400_000_000_000, "d"),
+    (3_600_000_000_000, "h"),
+    (60_000_000_000, "m"),
+    (1_000_000_000, "s"),
+    (1_000_000, "ms"),
+    (1_000, "us"),
+    (1, "ns"),
+];
+
 /// Written the way rule files write durations, in the largest units that are
 /// exact: `90s` is `1m30s`, 1,500 µs is `1500us`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 7] = [
-            (86_400_000_000_000, "d"),
-            (3_600_000_000_000, "h"),
-            (60_000_000_000, "m"),
-            (1_000_000_000, "s"),
-            (1_000_000, "ms"),
-            (1_000, "us"),
-            (1, "ns"),
-        ];
         if self.0 == 0 {
             return f.write_str("0s");
         }
@@ -210,6 +222,18 @@ mod tests {
         assert_eq!(Nanos::from_secs(86_400 * 30).to_string(), "30d");
         assert_eq!(Nanos::ZERO.to_string(), "0s");
         assert_eq!(Nanos::new(1_500_000).to_string(), "1ms500us");
+    }
+
+    #[test]
+    fn rounded_spans_have_two_units_and_are_never_shorter_unless_they_are_the_longest() {
+        let rounded = |nanos| Nanos::new(nanos).rounded().to_string();
+        assert_eq!(rounded(90_000_000_000), "1m30s");
+        assert_eq!(rounded(90_000_000_001), "1m31s");
+        assert_eq!(rounded(999_999_999_000_000_000), "11574d2h");
+        assert_eq!(rounded(3_599_999_999_999), "1h");
+        assert_eq!(rounded(u64::MAX), "213503d23h");
+        assert_eq!(rounded(7), "7ns");
+        assert_eq!(rounded(0), "0s");
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn closed_is_503_with_a_small_wait_and_an_error_by_resp() {
         assert_eq!(said(&reply, FIGURES), NONE);
         let said = client.command(&["TG.CHECK", "r", "k", &cost.to_string()]);
         let text = error(&said).unwrap_or_else(|| panic!("{said:?}"));
-        assert!(text.contains("store is lost"), "{text}");
+        assert!(text.contains("without the store, which is lost"), "{text}");
     }
     let batch = doors.ask(r#"{"checks":[{"rule":"r","key":"k"}]}"#);
     let one = &batch.json()["results"][0];

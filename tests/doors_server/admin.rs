@@ -54,12 +54,15 @@ async fn readiness_says_why_not() {
     let server = serve(config);
     let (head, body) = get(&server, "/readyz", LOCAL).await;
     assert!(head.starts_with("http/1.1 200"), "{head}");
-    assert_eq!(body, r#"{"ready":true,"reasons":[]}"#);
+    assert_eq!(body, r#"{"ready":true,"reasons":[],"notes":[]}"#);
     server.readiness.raise(Reason::Draining);
     server.readiness.raise(Reason::Store);
     let (head, body) = get(&server, "/readyz", LOCAL).await;
     assert!(head.starts_with("http/1.1 503"), "{head}");
-    assert_eq!(body, r#"{"ready":false,"reasons":["draining","store"]}"#);
+    assert_eq!(
+        body,
+        r#"{"ready":false,"reasons":["draining","store"],"notes":[]}"#
+    );
     assert_eq!(status(&server, "/livez", LOCAL).await, "200");
 }
 

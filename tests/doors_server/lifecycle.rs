@@ -127,7 +127,7 @@ async fn the_admin_door_answers_while_the_others_drain() {
         admin.send(ready).await;
         let (head, body) = admin.response().await;
         if head.starts_with("http/1.1 503") {
-            assert_eq!(body, r#"{"ready":false,"reasons":["draining"]}"#);
+            assert_eq!(body, r#"{"ready":false,"reasons":["draining"],"notes":[]}"#);
             break;
         }
     }

@@ -149,10 +149,13 @@ pub(in crate::app) fn nearest(
     given: &str,
     names: impl IntoIterator<Item = &'static str>,
 ) -> Option<&'static str> {
-    let given = given.to_ascii_lowercase().replace('-', "_");
+    // No name is longer, and long ones take long to compare.
+    let given: String = given.chars().take(64).collect();
+    let alike = |text: &str| text.to_ascii_lowercase().replace('-', "_");
+    let given = alike(&given);
     names
         .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&given, name), name))
+        .map(|name| (strsim::damerau_levenshtein(&given, &alike(name)), name))
         .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
         .min()
         .map(|(_, name)| name)
@@ -169,5 +172,8 @@ mod tests {
         assert_eq!(nearest("sync-interval", names), Some("sync_interval"));
         assert_eq!(nearest("Node", names), Some("node"));
         assert_eq!(nearest("colour", names), None);
+        let variables = ["TIDEGATE_NODE", "TIDEGATE_SYNC_INTERVAL"];
+        let meant = nearest("TIDEGATE_SYNC_INTERVALL", variables);
+        assert_eq!(meant, Some("TIDEGATE_SYNC_INTERVAL"));
     }
 }

@@ -325,7 +325,7 @@ pub const KEYS: &[Key] = &[
         variable: "TIDEGATE_LOG",
         value: "FILTER",
         default: &["info"],
-        help: "What to log: error, warn, info, debug, trace or target=level,…",
+        help: "What to log: error, warn, info, debug, trace, off or tidegate::PART=level,…",
         set: Set::One(|s, v| {
             s.log = v.log_filter()?;
             Ok(())

@@ -188,7 +188,15 @@ fn rule_sources(path: &Path) -> Result<Vec<Source>, Fault> {
 }
 
 fn read(path: &Path) -> Result<Source, Fault> {
-    let format = Format::of(path).ok_or_else(|| Fault::UnknownFormat(path.to_owned()))?;
+    let Some(format) = Format::of(path) else {
+        // One that is not there has no need of another name.
+        let missing = |source| Fault::Unreadable {
+            path: path.to_owned(),
+            source,
+        };
+        fs::metadata(path).map_err(missing)?;
+        return Err(Fault::UnknownFormat(path.to_owned()));
+    };
     let text = String::from_utf8(read_bounded(path)?).map_err(|_| Fault::Unreadable {
         path: path.to_owned(),
         source: std::io::ErrorKind::InvalidData.into(),

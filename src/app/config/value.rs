@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::fault::Place;
+use super::fault::{Place, nearest};
 use crate::rules::{DurationError, parse_duration};
 use crate::server::AddressError;
 use crate::units::Nanos;
@@ -41,7 +41,7 @@ pub enum ValueError {
     #[error("{given} is out of range; write a duration from {least} to {most}")]
     DurationOutOfRange {
         /// What was written.
-        given: Nanos,
+        given: String,
         /// The shortest.
         least: Nanos,
         /// The longest.
@@ -91,8 +91,18 @@ pub enum ValueError {
     )]
     NotAStore,
     /// Not a log filter.
-    #[error("`{0}` is not a log filter; write error, warn, info, debug, trace or target=level,…")]
-    NotAFilter(String),
+    #[error(
+        "`{given}` is neither a level nor a target=level of {}{}; write error, warn, info, debug, \
+         trace, off or a list such as info,tidegate::sync=debug",
+        TARGETS.join(", "),
+        .nearest.as_ref().map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"))
+    )]
+    NotAFilter {
+        /// The part of it that is none.
+        given: String,
+        /// What may have been meant.
+        nearest: Option<String>,
+    },
     /// A list where one value was wanted.
     #[error("a list is too much here; write one value")]
     List,
@@ -162,10 +172,8 @@ impl Scalar {
     /// A filter of log lines.
     pub(super) fn log_filter(&self) -> Result<String, ValueError> {
         let filter = self.word()?;
-        match tracing_subscriber::EnvFilter::try_new(&filter) {
-            Ok(_) => Ok(filter),
-            Err(_) => Err(ValueError::NotAFilter(filter)),
-        }
+        filter.split(',').try_for_each(directive)?;
+        Ok(filter)
     }
 
     /// A path; a relative one is relative to the file it is written in.
@@ -179,25 +187,21 @@ impl Scalar {
 
     /// A duration within `range`, both ends included.
     pub(super) fn duration(&self, (least, most): (Nanos, Nanos)) -> Result<Nanos, ValueError> {
-        let given = read_duration(&self.text)?;
-        if given < least || given > most {
-            return Err(ValueError::DurationOutOfRange { given, least, most });
+        let out_of_range = || ValueError::DurationOutOfRange {
+            given: self.text.clone(),
+            least,
+            most,
+        };
+        match parse_duration(&self.text) {
+            Ok(given) if (least..=most).contains(&given) => Ok(given),
+            Ok(_) | Err(DurationError::TooLong) => Err(out_of_range()),
+            Err(_) => read_duration(&self.text),
         }
-        Ok(given)
     }
 
     /// A whole number from `least` to `most`.
     pub(super) fn number<N: TryFrom<u64>>(&self, least: u64, most: u64) -> Result<N, ValueError> {
-        Some(&self.text)
-            .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))
-            .and_then(|text| text.parse::<u64>().ok())
-            .filter(|number| (least..=most).contains(number))
-            .and_then(|number| N::try_from(number).ok())
-            .ok_or_else(|| ValueError::NotANumber {
-                given: self.text.clone(),
-                least,
-                most,
-            })
+        read_number(&self.text, least, most)
     }
 
     /// One of `words`; answers its place among them.
@@ -220,6 +224,69 @@ impl Scalar {
     }
 }
 
+/// What the log can be filtered by: the whole program, and its parts that log.
+const TARGETS: [&str; 4] = [
+    "tidegate",
+    "tidegate::app",
+    "tidegate::server",
+    "tidegate::sync",
+];
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
+/// Looks at one part of a log filter. The library takes any word for the target of some
+/// program, so that a slip of the pen would silence everything.
+fn directive(given: &str) -> Result<(), ValueError> {
+    let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
+    let is_target = |word: &str| {
+        let inside = |rest: &str| rest.starts_with("::");
+        let target = |known: &&str| word.strip_prefix(*known).is_some_and(inside);
+        TARGETS.contains(&word) || TARGETS[1..].iter().any(target)
+    };
+    let (target, level) = match given.split_once('=') {
+        Some((target, level)) => (Some(target), level),
+        None => (None, given),
+    };
+    if is_level(level) && target.is_none_or(is_target) {
+        return Ok(());
+    }
+    let level = if is_level(level) {
+        Some(level)
+    } else {
+        nearest(level, LEVELS)
+    };
+    let meant = match target {
+        None if is_target(given) => Some(format!("{given}=debug")),
+        None => level.map(str::to_owned),
+        Some(target) if is_target(target) => level.map(|level| format!("{target}={level}")),
+        Some(target) => {
+            let target = nearest(target, TARGETS);
+            let pair = target.zip(level);
+            pair.map(|(target, level)| format!("{target}={level}"))
+        }
+    };
+    Err(ValueError::NotAFilter {
+        given: given.to_owned(),
+        nearest: meant,
+    })
+}
+
+/// Reads a whole number from `least` to `most`.
+///
+/// # Errors
+/// [`ValueError::NotANumber`].
+pub fn read_number<N: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<N, ValueError> {
+    Some(text)
+        .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))
+        .and_then(|text| text.parse::<u64>().ok())
+        .filter(|number| (least..=most).contains(number))
+        .and_then(|number| N::try_from(number).ok())
+        .ok_or_else(|| ValueError::NotANumber {
+            given: text.to_owned(),
+            least,
+            most,
+        })
+}
+
 /// Reads a duration.
 ///
 /// # Errors
@@ -229,4 +296,58 @@ pub fn read_duration(text: &str) -> Result<Nanos, ValueError> {
         given: text.to_owned(),
         error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(text: &str) -> Result<String, ValueError> {
+        Scalar::text(text, Place::Default).log_filter()
+    }
+
+    #[test]
+    fn a_log_filter_is_levels_of_the_program_and_of_its_parts() {
+        for sound in [
+            "info",
+            "WARN",
+            "off",
+            "tidegate=debug",
+            "warn,tidegate::sync=trace,tidegate::server::accept=error",
+        ] {
+            assert_eq!(filter(sound).as_deref(), Ok(sound));
+            assert!(tracing_subscriber::EnvFilter::try_new(sound).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_word_that_would_silence_the_log_is_refused_with_what_was_meant() {
+        for (wrong, part, meant) in [
+            ("wran", "wran", Some("warn")),
+            ("inof", "inof", Some("info")),
+            ("info,", "", None),
+            ("tidegate", "tidegate", Some("tidegate=debug")),
+            ("tidgate=debug", "tidgate=debug", Some("tidegate=debug")),
+            ("tidegate=debgu", "tidegate=debgu", Some("tidegate=debug")),
+            (
+                "info,tidegate::snyc=debug",
+                "tidegate::snyc=debug",
+                Some("tidegate::sync=debug"),
+            ),
+            ("hyper=debug", "hyper=debug", None),
+            ("tidegatex=debug", "tidegatex=debug", Some("tidegate=debug")),
+            ("=", "=", None),
+        ] {
+            let error = ValueError::NotAFilter {
+                given: part.to_owned(),
+                nearest: meant.map(str::to_owned),
+            };
+            assert_eq!(filter(wrong), Err(error), "{wrong}");
+        }
+        let said = filter("wran").unwrap_err().to_string();
+        assert!(
+            said.starts_with("`wran` is neither a level") && said.contains("did you mean `warn`?"),
+            "{said}"
+        );
+    }
 }

@@ -4,12 +4,10 @@ use std::io::{IsTerminal, stderr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::value_parser;
-
 use super::mode::read_mode;
 use super::values::{Rate, Spread, read_algorithm, read_percent};
 use super::values::{read_exponent, read_interval, read_loss};
-use crate::app::config::read_duration;
+use crate::app::config::{read_duration, read_number};
 use crate::units::{Algorithm, Consistency, Nanos};
 
 const FLEET: &str = "The fleet and what is asked of it";
@@ -63,7 +61,7 @@ more.";
 pub(in crate::app) struct SimulateArgs {
     /// How many nodes there are
     #[arg(long, value_name = "NUMBER", default_value_t = 4, help_heading = FLEET,
-          value_parser = value_parser!(u32).range(1..=10_000))]
+          value_parser = |text: &str| read_number::<u32>(text, 1, 10_000))]
     pub(super) nodes: u32,
     /// Checks a second of the whole fleet; or `2x`, times what its limits admit
     #[arg(long, value_name = "NUMBER|TIMES", default_value = "2x", help_heading = FLEET)]
@@ -74,7 +72,7 @@ pub(in crate::app) struct SimulateArgs {
     pub(super) shape: Spread,
     /// How many callers there are, each with a limit of its own
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = FLEET,
-          value_parser = value_parser!(u32).range(1..=100_000_000))]
+          value_parser = |text: &str| read_number::<u32>(text, 1, 100_000_000))]
     pub(super) keys: u32,
     /// How unevenly the callers ask: 0, all alike; 1, as words in a text
     #[arg(long, value_name = "EXPONENT", default_value = "0", help_heading = FLEET,
@@ -95,7 +93,7 @@ pub(in crate::app) struct SimulateArgs {
     pub(super) limit_name: Option<String>,
     /// How much it admits in each window [default: 1000]
     #[arg(long, value_name = "NUMBER", help_heading = LIMIT,
-          value_parser = value_parser!(u64).range(1..))]
+          value_parser = |text: &str| read_number::<u64>(text, 1, u64::MAX))]
     pub(super) limit: Option<u64>,
     /// Its window [default: 1s]
     #[arg(long, value_name = "DURATION", help_heading = LIMIT, value_parser = read_duration)]
@@ -105,7 +103,7 @@ pub(in crate::app) struct SimulateArgs {
     pub(super) algorithm: Option<Algorithm>,
     /// Buckets alone: the most at once [default: the limit]
     #[arg(long, value_name = "NUMBER", help_heading = LIMIT,
-          value_parser = value_parser!(u64).range(1..))]
+          value_parser = |text: &str| read_number::<u64>(text, 1, u64::MAX))]
     pub(super) burst: Option<u64>,
     /// How close to the fleet's truth it answers; a list [default: approximate]
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', help_heading = LIMIT,
@@ -137,14 +135,15 @@ pub(in crate::app) struct SimulateArgs {
 
     /// Windows after the first [default: 100, or fewer if they would take long]
     #[arg(long, value_name = "NUMBER", help_heading = RUN,
-          value_parser = value_parser!(u32).range(1..=1_000_000))]
+          value_parser = |text: &str| read_number::<u32>(text, 1, 1_000_000))]
     pub(super) windows: Option<u32>,
     /// The part of a large fleet's callers that is simulated; what the store has to do
     /// is scaled to all [default: 100%, or less if that would take long]
     #[arg(long, value_name = "PERCENT", help_heading = RUN, value_parser = read_percent)]
     pub(super) sample: Option<f64>,
     /// Where all chance comes from
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = RUN)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = RUN,
+          value_parser = |text: &str| read_number::<u64>(text, 0, u64::MAX))]
     pub(super) seed: u64,
     /// How much the worst window may go over, for the recommendation
     #[arg(long, value_name = "PERCENT", default_value = "1%", help_heading = RUN,
@@ -160,8 +159,9 @@ pub(in crate::app) struct SimulateArgs {
     #[arg(long, help_heading = RUN)]
     progress: bool,
     /// How many intervals are simulated at once [default: one for each core]
-    #[arg(long, value_name = "NUMBER", help_heading = RUN)]
-    threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "NUMBER", help_heading = RUN,
+          value_parser = |text: &str| read_number::<usize>(text, 1, 10_000))]
+    threads: Option<usize>,
 }
 
 /// What to print.
@@ -176,7 +176,9 @@ pub(super) enum Format {
 impl SimulateArgs {
     pub(super) fn threads(&self) -> NonZeroUsize {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        self.threads.unwrap_or_else(cores)
+        self.threads
+            .and_then(NonZeroUsize::new)
+            .unwrap_or_else(cores)
     }
 
     pub(super) fn tells_progress(&self) -> bool {

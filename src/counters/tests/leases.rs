@@ -339,3 +339,55 @@ fn a_bounded_cell_that_rests_keeps_its_lease_for_half_a_window_and_asks_no_more(
     assert!(asks <= 3, "{asks} asks for one check");
     assert_eq!(held, 0, "40 s after the only check");
 }
+
+#[test]
+fn what_is_refused_for_want_of_a_lease_is_told_what_is_left_of_the_lease() {
+    let minute = Nanos::from_secs(60);
+    let quota = Quota::new(Algorithm::LeakyBucket, 60, minute, Some(5)).unwrap();
+    let limit = limit_of(quota);
+    let node = Node {
+        counters: Counters::new(10, Fleet::with_store()),
+        key: key(&limit, 1),
+        limit,
+    };
+    node.counters.fleet().set_nodes(3);
+    let slot = node.slot(START);
+    let mut left = 5;
+    loop {
+        let taken = take(&node.counters, &node.limit, 1, 1, START);
+        let told = taken.outcome.remaining;
+        if !admitted(taken) {
+            // By its view, the limit is not used up.
+            assert!(left > 0);
+            assert_eq!(told, 0);
+            break;
+        }
+        left = told;
+        let delta = node.freeze(slot, START);
+        let answer = Answer {
+            total: (5 - left) * Nanos::from_secs(1).get(),
+            upto: delta.upto,
+            at: START,
+            // The others ask for a hundred a second.
+            told: Some(Told {
+                demand: 100_000,
+                grant: 0,
+                wanted: true,
+            }),
+        };
+        node.counters.absorb(node.key, slot, answer, START);
+    }
+}
+
+#[test]
+fn what_was_admitted_and_not_sent_is_told_in_units_of_every_algorithm() {
+    for algorithm in Algorithm::ALL {
+        let node = Node::new(algorithm, 100, LONG);
+        assert_eq!(node.counters.unsent(), Unsent::default());
+        assert!(node.take(80, START));
+        let unsent = Unsent { cells: 1, cost: 80 };
+        assert_eq!(node.counters.unsent(), unsent, "{}", algorithm.name());
+        node.freeze(node.slot(START), START);
+        assert_eq!(node.counters.unsent(), Unsent::default());
+    }
+}

@@ -195,7 +195,10 @@ fn address(text: &Text<'_>) -> Result<IpAddr, BadRequest> {
 
 /// The fields of one check and, at the top of a body, `checks`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a check, such as {\"rule\": …, \"key\": …}"
+)]
 struct CheckJson<'a, C> {
     #[serde(borrow)]
     rule: Option<Text<'a>>,
@@ -208,7 +211,10 @@ struct CheckJson<'a, C> {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a request, such as {\"method\": …, \"path\": …}"
+)]
 struct RequestJson<'a> {
     #[serde(borrow)]
     method: Text<'a>,
@@ -372,6 +378,9 @@ mod tests {
             (r#"{"key":"k"}"#, "missing field `rule`"),
             (r#"{"rule":"r","key":null}"#, "missing field `key`"),
             (r#"{"rule":"r","key":7}"#, "expected a string"),
+            ("[]", "expected a check, such as {"),
+            (r#"{"checks":[1]}"#, "expected a check, such as {"),
+            (r#"{"request":1}"#, "expected a request, such as {"),
             (
                 r#"{"rule":"r","key":"k","cost":-1}"#,
                 "`-1`, expected a whole number, 0 or more",

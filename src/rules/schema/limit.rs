@@ -4,7 +4,7 @@ use super::super::fault::Problem;
 use super::super::reader::{Fields, Report, Spot, duration, entries, flag, near, number};
 use super::super::tree::{Node, Value};
 use super::settings::Settings;
-use super::{is_name, name, quote};
+use super::{idle, is_name, name, quote};
 use crate::units::{Algorithm, Consistency, Nanos, Pace, Quota, QuotaError, StoreLoss};
 
 const LIMIT: [&str; 13] = [
@@ -205,6 +205,7 @@ impl Scope {
                 }
             }
         }
+        idle::warn(&fields, &own, std::iter::once(consistency), spot, report);
         if consistency == Consistency::Bounded && amount < SMALL {
             let node = fields.get(amount_field).map_or(spot.at, |node| node.at);
             let problem = Problem::TooSmallToLend(amount);

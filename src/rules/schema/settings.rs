@@ -16,10 +16,10 @@ pub(super) struct Settings {
     pub(super) strict_timeout: Option<Nanos>,
 }
 
-const INTERVAL: &str = "sync_interval";
-const MIN_INTERVAL: &str = "sync_min_interval";
-const MAX_INTERVAL: &str = "sync_max_interval";
-const STRICT_TIMEOUT: &str = "strict_timeout";
+pub(super) const INTERVAL: &str = "sync_interval";
+pub(super) const MIN_INTERVAL: &str = "sync_min_interval";
+pub(super) const MAX_INTERVAL: &str = "sync_max_interval";
+pub(super) const STRICT_TIMEOUT: &str = "strict_timeout";
 
 impl Settings {
     /// Reads the settings among `fields`.

@@ -347,3 +347,56 @@ fn formats_are_known_by_extension() {
     assert_eq!(of("json"), None);
     assert_eq!(of("a.txt"), None);
 }
+
+#[test]
+fn a_setting_without_effect_is_warned_of_where_it_stands() {
+    let of = |text: &str| warnings(&format!("rules:\n- name: r\n  {text}"));
+    let limit = |fields: &str| of(&format!("limits: {{requests: 500, window: 1m, {fields}}}"));
+    assert_eq!(
+        limit("strict_timeout: 1s"),
+        [
+            "r.yaml:3:55: rule \"r\": limits.strict_timeout: no check of approximate limits waits \
+          for the store, so this has no effect; write consistency: strict, or leave it out"
+        ]
+    );
+    assert_eq!(
+        limit("consistency: bounded, on_store_loss: share"),
+        [
+            "r.yaml:3:76: rule \"r\": limits.on_store_loss: a bounded limit admits only what the \
+          store has lent, so without the store it answers 503 and this has no effect; write \
+          on_store_loss: closed, or open"
+        ]
+    );
+    assert_eq!(
+        limit("consistency: local, sync_interval: 1s, on_store_loss: open").len(),
+        2
+    );
+    for effective in [
+        "consistency: strict, strict_timeout: 1s, on_store_loss: share",
+        "consistency: bounded, strict_timeout: 1s, on_store_loss: open",
+        "consistency: bounded",
+        "consistency: local",
+        "sync_interval: 1s, on_store_loss: local",
+    ] {
+        assert_eq!(limit(effective), <[&str; 0]>::default(), "{effective}");
+    }
+}
+
+#[test]
+fn a_rules_setting_has_an_effect_if_it_has_one_on_any_of_its_limits() {
+    let warned = |other: &str| {
+        let limits = format!(
+            "limits: {{default: {{requests: 5, window: 1m}}, pro: {{requests: 9, window: 1m, \
+             consistency: {other}}}}}"
+        );
+        let head = "rules:\n- name: r\n  strict_timeout: 1s\n  ";
+        warnings(&format!("{head}{limits}"))
+    };
+    assert!(warned("strict").is_empty());
+    let said = warned("local");
+    assert_eq!(said.len(), 1);
+    assert!(
+        said[0].starts_with("r.yaml:3:19: rule \"r\": strict_timeout: no check of approximate"),
+        "{said:?}"
+    );
+}
