@@ -18,6 +18,7 @@ mod overflow;
 mod settled;
 mod share;
 mod slot;
+mod taken;
 mod tombstones;
 mod unsent;
 mod wants;
@@ -41,30 +42,8 @@ pub use fleet::{Fleet, StoreHealth};
 pub use message::{Announcement, Answer, Ask, Delta, Level, Told};
 pub use settled::SettledWindow;
 pub use slot::{HashId, Slot, Space};
+pub use taken::{By, Taken};
 pub use unsent::Unsent;
-
-/// Who decides a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// The cell, from what it knows.
-    Cell,
-    /// The store alone, if it can be asked: the cell would admit the check, and has no lease
-    /// for it. Else it is refused as the outcome says.
-    Store,
-}
-
-/// What [`Counters::take`] answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// What the limit says.
-    pub outcome: Outcome,
-    /// How long ago the store last told about the cell; `None` if it never has.
-    pub stale: Option<Nanos>,
-    /// The moment that the cost counts for: what [`Counters::give_back`] wants to know.
-    pub at: Timestamp,
-    /// Who decides it.
-    pub by: By,
-}
 
 /// The cells are spread over so many maps by a remainder of their key, three
 /// remainders a map, so that the sweep can look at one map at a time. (Three, because

@@ -253,11 +253,10 @@ impl Standing {
         let room = self.room(terms) - cost;
         // What is admitted here is known here. A node that has just become busy knows least
         // of the one that was.
-        let share = share(self.own, demand);
         let share = if self.heard {
-            share.min(self.share_then)
+            share(self.own, demand).min(self.share_then)
         } else {
-            share
+            1.0 / f64::from(terms.nodes.max(1))
         };
         let others = (1.0 - share) * demand;
         let there_is_room = room - others * (age + reach) >= 0.0;
