@@ -20,7 +20,9 @@ use smallvec::SmallVec;
 use crate::algorithms::Verdict;
 use crate::counters::{By, Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{Consistency, Cost, KeySecret, Limit, Pace, Quota, StoreLoss, Timestamp};
+use crate::units::{
+    Answers, Consistency, Cost, KeySecret, Limit, Pace, Quota, StoreLoss, Timestamp,
+};
 use judged::{Judged, Tally};
 use per_call::PerCall;
 
@@ -129,7 +131,7 @@ impl Snapshot<'_> {
                 let judged = self.engine.take(&one, request.cost, now);
                 return Some(Decision {
                     outcome: judged.outcome,
-                    limit: Some(judged.described(PerCall::NAMES, &limit)),
+                    limit: Some(judged.described(PerCall::NAMES, Answers::of_no_rule(), &limit)),
                     stale: judged.stale,
                     now,
                 });

@@ -2,11 +2,15 @@
 //!
 //! Nothing here reads a clock, allocates on a request's way or decides anything.
 
+mod answers;
 mod key;
 mod limit;
 mod quota;
 mod time;
 
+pub use answers::{
+    Answers, Escape, Refusal, RefusalBody, ResetStyle, Template, TemplateValue, UnknownValue,
+};
 pub use key::{
     EncodedIdentity, Key, KeyHasher, KeySecret, KeySecretError, MapHasher, Partition, Partitions,
 };

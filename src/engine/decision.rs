@@ -1,4 +1,4 @@
-use crate::units::{Nanos, Series, Timestamp};
+use crate::units::{Answers, Nanos, Quota, Series, Timestamp};
 
 /// The answer to one [`Request`](super::Request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,8 @@ pub struct Described<'s> {
     pub remaining: u64,
     /// How long until everything is available again, with no other traffic.
     pub reset_after: Nanos,
-    /// The limit's window or refill time.
-    pub period: Nanos,
+    /// Amount and window, whatever part of them counts while the store is lost.
+    pub quota: Quota,
+    /// What callers are told of it.
+    pub answers: &'s Answers,
 }

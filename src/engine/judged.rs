@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
 use crate::counters::{By, Taken};
-use crate::units::{Key, Limit, Nanos, Timestamp};
+use crate::units::{Answers, Key, Limit, Nanos, Timestamp};
 
 /// What one limit said.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +87,7 @@ impl Judged {
     pub(super) fn described<'s>(
         &self,
         names: (&'s str, &'s str),
+        answers: &'s Answers,
         limit: &Limit,
     ) -> DescribedLimit<'s> {
         DescribedLimit {
@@ -96,7 +97,8 @@ impl Judged {
             limit: limit.quota.capacity(),
             remaining: self.remaining,
             reset_after: self.reset_after,
-            period: limit.quota.period(),
+            quota: limit.quota,
+            answers,
         }
     }
 }
@@ -161,7 +163,7 @@ impl Tally {
         let names = (&*limit.rule, &*limit.name);
         Decision {
             outcome,
-            limit: Some(judged.described(names, limit)),
+            limit: Some(judged.described(names, &limit.answers, limit)),
             stale: judged.stale,
             now,
         }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value as Json, json};
 use tidegate::counters::{Fleet, StoreHealth};
-use tidegate::protocol::http::ResetStyle;
 
 use super::support::{Doors, error, headers, said, serve_as};
 
@@ -11,7 +10,7 @@ fn lost(policy: &str) -> Doors {
         "rules: [{{name: r, endpoint: /r, algorithm: fixed_window, on_store_loss: {policy}, \
          limits: {{default: {{requests: 8, window: 1m}}}}}}]"
     );
-    let doors = serve_as(&rules, Fleet::with_store(), ResetStyle::Epoch);
+    let doors = serve_as(&rules, Fleet::with_store());
     doors.counters.fleet().set_nodes(4);
     doors.counters.fleet().set_health(StoreHealth::Lost);
     doors
@@ -37,7 +36,7 @@ fn closed_is_503_with_a_small_wait_and_an_error_by_resp() {
         assert_eq!(said(&reply, FIGURES), NONE);
         let said = client.command(&["TG.CHECK", "r", "k", &cost.to_string()]);
         let text = error(&said).unwrap_or_else(|| panic!("{said:?}"));
-        assert!(text.contains("store is lost"), "{text}");
+        assert!(text.contains("the store, which is lost"), "{text}");
     }
     let batch = doors.ask(r#"{"checks":[{"rule":"r","key":"k"}]}"#);
     let one = &batch.json()["results"][0];
