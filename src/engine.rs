@@ -67,6 +67,7 @@ impl Engine {
         Snapshot {
             engine: self,
             rules: self.rules.load(),
+            tells_all: false,
         }
     }
 }
@@ -75,9 +76,19 @@ impl Engine {
 pub struct Snapshot<'e> {
     engine: &'e Engine,
     rules: Guard<Arc<RuleSet>>,
+    tells_all: bool,
 }
 
 impl Snapshot<'_> {
+    /// The same, whose decisions describe all limits that apply, where there are several,
+    /// and not only the one that decided.
+    pub fn telling_all(self) -> Self {
+        Snapshot {
+            tells_all: true,
+            ..self
+        }
+    }
+
     /// The rules of this snapshot.
     pub fn rules(&self) -> &RuleSet {
         &self.rules
@@ -89,14 +100,14 @@ impl Snapshot<'_> {
         if let Some(decision) = self.find(request, now, &mut applied) {
             return Begun::Decided(decision);
         }
-        let mut tally = Tally::default();
+        let mut tally = self.tally(&applied);
         let asked = self.judge(&applied, request.cost, now, &mut tally);
         // What is refused here need not be asked there.
         if !asked.is_empty() && !tally.refused {
             let pending = Pending::new(&applied, asked, request.cost, tally);
             return Begun::Pending(Box::new(pending));
         }
-        Begun::Decided(tally.decision(|index| applied.get(index).map(|one| &**one.limit), now))
+        Begun::Decided(self.decided(tally, &applied, now))
     }
 
     /// Decides `request` at `now` for somebody who cannot wait: strict limits go by their
@@ -106,12 +117,29 @@ impl Snapshot<'_> {
         if let Some(decision) = self.find(request, now, &mut applied) {
             return decision;
         }
-        let mut tally = Tally::default();
+        let mut tally = self.tally(&applied);
         let asked = self.judge(&applied, request.cost, now, &mut tally);
         for index in asked {
             self.engine
                 .take_without_store(&mut tally, index, &applied[index], request.cost, now);
         }
+        self.decided(tally, &applied, now)
+    }
+
+    #[inline]
+    fn tally(&self, applied: &AppliedLimits<'_>) -> Tally {
+        Tally::new(self.tells_all && applied.len() > 1)
+    }
+
+    #[inline]
+    fn decided<'r>(
+        &self,
+        mut tally: Tally,
+        applied: &AppliedLimits<'r>,
+        now: Timestamp,
+    ) -> Decision<'r> {
+        let peek = |index| Some(self.engine.probe(applied.get(index)?, Cost::ZERO, now));
+        tally.look_again(peek);
         tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
     }
 
@@ -132,6 +160,7 @@ impl Snapshot<'_> {
                 return Some(Decision {
                     outcome: judged.outcome,
                     limit: Some(judged.described(PerCall::NAMES, Answers::of_no_rule(), &limit)),
+                    all: Vec::new(),
                     stale: judged.stale,
                     now,
                 });
@@ -141,6 +170,7 @@ impl Snapshot<'_> {
                     return Some(Decision {
                         outcome: Outcome::UnknownRule,
                         limit: None,
+                        all: Vec::new(),
                         stale: None,
                         now,
                     });

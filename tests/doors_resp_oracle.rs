@@ -131,6 +131,7 @@ proptest! {
                 quota: Quota::BAN,
  answers: Answers::of_no_rule(),
             }),
+            all: Vec::new(),
             stale: None,
             now: Timestamp::EPOCH,
         };

@@ -1,7 +1,7 @@
 use crate::units::{Answers, Nanos, Quota, Series, Timestamp};
 
 /// The answer to one [`Request`](super::Request).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision<'s> {
     /// May it go on, and if not, why.
     pub outcome: Outcome,
@@ -9,6 +9,10 @@ pub struct Decision<'s> {
     /// on success the one with least remaining (tie: longest reset). `None` where
     /// no limit applied.
     pub limit: Option<Described<'s>>,
+    /// All limits that have figures, in the order of their rules, the one that decided
+    /// among them: where they were [asked for](super::Snapshot::telling_all) and there
+    /// are several.
+    pub all: Vec<Described<'s>>,
     /// How long ago the store last told about the deciding cell; `None` where it
     /// never has (a limit counted on this node alone, or a cell it has not yet
     /// heard of).
@@ -21,8 +25,7 @@ impl<'s> Decision<'s> {
     /// The limit whose figures may be told: without its store a limit that refuses or
     /// admits everything has none to rely on.
     pub fn figures(&self) -> Option<&Described<'s>> {
-        let told = !matches!(self.outcome, Outcome::Bypassed | Outcome::Unavailable);
-        self.limit.as_ref().filter(|_| told)
+        self.limit.as_ref().filter(|_| self.outcome.has_figures())
     }
 }
 
@@ -70,6 +73,11 @@ impl Outcome {
             Outcome::Refused { retry_after } => Some(retry_after),
             _ => None,
         }
+    }
+
+    /// Whether a limit that says this has figures to rely on.
+    pub(super) const fn has_figures(self) -> bool {
+        !matches!(self, Outcome::Bypassed | Outcome::Unavailable)
     }
 
     /// The value of the `outcome` label.

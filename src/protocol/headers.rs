@@ -13,6 +13,8 @@ use crate::units::{Nanos, ResetStyle};
 
 /// The largest integer of a structured field.
 const SF_MAX: u64 = 999_999_999_999_999;
+/// So many limits are listed; where more apply, only the one that decided is told of.
+const MOST_POLICIES: usize = 16;
 /// The wait that is told while the store is lost: soon, but not at once.
 const STORE_LOST: u64 = 1;
 
@@ -82,12 +84,25 @@ pub fn fields(decision: &Decision<'_>) -> Vec<Field> {
         };
         tell(FieldName::XReset, reset.to_string());
     }
-    if let Some(limit) = figures.filter(|limit| limit.answers.ietf) {
-        let (mut policy, mut left) = (String::new(), String::new());
-        write_policy(limit, &mut policy);
-        write_left(limit, &mut left);
-        tell(FieldName::Policy, policy);
-        tell(FieldName::RateLimit, left);
+    if let Some(limit) = figures {
+        let all = match decision.all.len() {
+            1..=MOST_POLICIES => &*decision.all,
+            _ => std::slice::from_ref(limit),
+        };
+        let mut told = all.iter().filter(|limit| limit.answers.ietf).peekable();
+        if told.peek().is_some() {
+            let (mut policy, mut left) = (String::new(), String::new());
+            for (place, limit) in told.enumerate() {
+                if place > 0 {
+                    policy.push_str(", ");
+                    left.push_str(", ");
+                }
+                write_policy(limit, &mut policy);
+                write_left(limit, &mut left);
+            }
+            tell(FieldName::Policy, policy);
+            tell(FieldName::RateLimit, left);
+        }
     }
     if let Some(seconds) = retry_after(decision.outcome) {
         tell(FieldName::RetryAfter, seconds.to_string());

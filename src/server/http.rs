@@ -154,7 +154,7 @@ async fn one(check: &Check<'_>, peer: Option<IpAddr>, shared: &Shared) -> Reply 
     let mut waiting = {
         let began = services.clock.local();
         let now = services.clock.to_fleet(began);
-        let snapshot = services.engine.snapshot();
+        let snapshot = services.engine.snapshot().telling_all();
         match check.ask(peer, |request| snapshot.begin(request, now)) {
             Begun::Decided(decision) => {
                 timed(services, began, 1);
@@ -176,7 +176,10 @@ async fn batch(checks: &[Check<'_>], peer: Option<IpAddr>, shared: &Shared) -> R
     let early: Vec<Answer<'static>> = {
         let began = services.clock.local();
         let now = services.clock.to_fleet(began);
-        let snapshot = services.engine.snapshot();
+        let mut snapshot = services.engine.snapshot();
+        if checks.iter().any(Check::wants_response) {
+            snapshot = snapshot.telling_all();
+        }
         let mut answers = Vec::with_capacity(checks.len());
         for (place, check) in checks.iter().enumerate() {
             match check.ask(peer, |request| snapshot.begin(request, now)) {

@@ -28,6 +28,7 @@ fn decision(outcome: Outcome, limit: DescribedLimit<'_>) -> Decision<'_> {
     Decision {
         outcome,
         limit: Some(limit),
+        all: Vec::new(),
         stale: None,
         now: NOW,
     }
@@ -284,4 +285,54 @@ fn without_its_store_a_limit_has_no_figures_and_a_refusal_a_small_wait() {
         ..decision(Outcome::Unlimited, burst())
     };
     assert_eq!(fields(&none), []);
+}
+
+#[test]
+fn several_limits_are_one_list_each_of_policies_and_of_what_is_left() {
+    let quiet = Answers {
+        ietf: false,
+        ..Answers::default()
+    };
+    let hour = limit("api", "hour", quota(100, Nanos::from_secs(3_600)));
+    let silent = DescribedLimit {
+        answers: &quiet,
+        ..limit("other", "day", quota(9, Nanos::from_secs(86_400)))
+    };
+    let decision = Decision {
+        all: vec![hour, silent, burst()],
+        ..decision(ALLOWED, burst())
+    };
+    let list = |name| parsed(&value(&decision, name).unwrap());
+    assert_eq!(
+        list(FieldName::Policy),
+        [
+            member("api/hour", &[("q", 100), ("w", 3_600)]),
+            member("api/burst", &[("q", 10), ("w", 60)]),
+        ]
+    );
+    assert_eq!(
+        list(FieldName::RateLimit),
+        [
+            member("api/hour", &[("r", 99), ("t", 42)]),
+            member("api/burst", &[("r", 9), ("t", 42)]),
+        ]
+    );
+    // Lines of the same name are one list, however they are cut.
+    let policy = value(&decision, FieldName::Policy).unwrap();
+    let lines: Vec<Member> = policy.split(", ").flat_map(parsed).collect();
+    assert_eq!(lines, parsed(&policy));
+    // The other family has room for the one that decided.
+    assert_eq!(value(&decision, FieldName::XLimit).as_deref(), Some("10"));
+}
+
+#[test]
+fn a_list_that_would_be_too_long_is_of_the_deciding_limit_alone() {
+    let list = |count| {
+        let decision = Decision {
+            all: vec![burst(); count],
+            ..decision(ALLOWED, burst())
+        };
+        parsed(&value(&decision, FieldName::RateLimit).unwrap()).len()
+    };
+    assert_eq!((list(16), list(17)), (16, 1));
 }

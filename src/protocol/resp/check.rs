@@ -217,6 +217,7 @@ mod tests {
                 quota: Quota::BAN,
                 answers: Answers::of_no_rule(),
             }),
+            all: Vec::new(),
             stale: None,
             now: Timestamp::EPOCH,
         }

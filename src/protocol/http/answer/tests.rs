@@ -19,6 +19,7 @@ fn decision(outcome: Outcome, reset_after: Nanos) -> Decision<'static> {
             quota: Quota::BAN,
             answers: Answers::of_no_rule(),
         }),
+        all: Vec::new(),
         stale: Some(Nanos::from_millis(7)),
         now: NOW,
     }
@@ -72,7 +73,7 @@ fn answered<'a>(decision: &Decision<'a>, answers: &'a Answers) -> Decision<'a> {
         limit: decision
             .limit
             .map(|limit| DescribedLimit { answers, ..limit }),
-        ..*decision
+        ..decision.clone()
     }
 }
 
@@ -152,6 +153,7 @@ fn a_lost_store_is_503_and_an_unknown_rule_404() {
 fn without_a_limit_there_are_nulls_and_no_headers() {
     let unlimited = Decision {
         limit: None,
+        all: Vec::new(),
         stale: None,
         ..decision(Outcome::Unlimited, Nanos::ZERO)
     };
