@@ -1,4 +1,4 @@
-use crate::units::{Answers, Nanos, Quota, Series, Timestamp};
+use crate::units::{Answers, Nanos, Series, Timestamp};
 
 /// The answer to one [`Request`](super::Request).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,8 +110,23 @@ pub struct Described<'s> {
     pub remaining: u64,
     /// How long until everything is available again, with no other traffic.
     pub reset_after: Nanos,
-    /// Amount and window, whatever part of them counts while the store is lost.
-    pub quota: Quota,
+    /// How much is admitted or refilled in each `period`: of a bucket not its capacity.
+    pub amount: u64,
+    /// The limit's window or refill time.
+    pub period: Nanos,
     /// What callers are told of it.
     pub answers: &'s Answers,
+}
+
+impl Described<'_> {
+    /// How long everything takes to come back: the window, or the time in which a bucket
+    /// refills from empty, rounded up.
+    pub fn refill_time(&self) -> Nanos {
+        if self.amount == 0 {
+            return self.period;
+        }
+        let whole = u128::from(self.limit) * u128::from(self.period.get());
+        let time = whole.div_ceil(u128::from(self.amount));
+        Nanos::new(u64::try_from(time).unwrap_or(u64::MAX))
+    }
 }

@@ -102,7 +102,8 @@ impl Judged {
             limit: limit.quota.capacity(),
             remaining: self.remaining,
             reset_after: self.reset_after,
-            quota: limit.quota,
+            amount: limit.quota.amount(),
+            period: limit.quota.period(),
             answers,
         }
     }

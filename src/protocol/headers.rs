@@ -123,7 +123,7 @@ pub fn fields(decision: &Decision<'_>) -> Vec<Field> {
 fn write_policy(limit: &DescribedLimit<'_>, out: &mut String) {
     write_name(limit, out);
     let quota = limit.limit.min(SF_MAX);
-    let window = whole_seconds(limit.quota.drain_time()).min(SF_MAX);
+    let window = whole_seconds(limit.refill_time()).min(SF_MAX);
     // Into a `String`: nothing can fail.
     let _ = write!(out, ";q={quota};w={window}");
 }

@@ -19,7 +19,8 @@ fn limit<'s>(rule: &'s str, name: &'s str, quota: Quota) -> DescribedLimit<'s> {
         limit: quota.capacity(),
         remaining: quota.capacity().saturating_sub(1),
         reset_after: Nanos::from_millis(41_200),
-        quota,
+        amount: quota.amount(),
+        period: quota.period(),
         answers: Answers::of_no_rule(),
     }
 }

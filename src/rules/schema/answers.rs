@@ -94,7 +94,12 @@ fn refusal(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<RefusalS
         let problem = Problem::Missing("body", "the text that the content_type is of");
         report.fault(&spot, problem);
     }
-    let content_type: Box<str> = stated.unwrap_or_else(|| JSON.into());
+    let content_type: Box<str> = match (stated, fields.get("content_type")) {
+        (Some(stated), _) => stated,
+        // One fault is enough: any text will do.
+        (None, Some(_)) => "text/plain".into(),
+        (None, None) => JSON.into(),
+    };
     let text = fields.with("body", spot, report, |node, spot, report| {
         body(node, &content_type, spot, report)
     });

@@ -2,7 +2,7 @@ use super::*;
 use crate::engine::DescribedLimit;
 use crate::protocol::headers::FieldName;
 use crate::protocol::http::Asked;
-use crate::units::{Answers, Quota, Refusal, RefusalBody, Series, Template, Timestamp};
+use crate::units::{Answers, Refusal, RefusalBody, Series, Template, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_400_000_000);
 
@@ -16,7 +16,8 @@ fn decision(outcome: Outcome, reset_after: Nanos) -> Decision<'static> {
             limit: 10,
             remaining: 3,
             reset_after,
-            quota: Quota::BAN,
+            amount: 10,
+            period: Nanos::from_secs(60),
             answers: Answers::of_no_rule(),
         }),
         all: Vec::new(),
@@ -264,7 +265,7 @@ fn whoever_asks_for_the_response_is_told_the_headers_and_of_a_refusal_status_and
         "X-RateLimit-Limit": "10",
         "X-RateLimit-Remaining": "3",
         "X-RateLimit-Reset": "1700000061",
-        "RateLimit-Policy": "\"orders/free/1m\";q=10;w=1",
+        "RateLimit-Policy": "\"orders/free/1m\";q=10;w=60",
         "RateLimit": "\"orders/free/1m\";r=3;t=60",
     });
     assert_eq!(json["response"], serde_json::json!({"headers": headers}));
