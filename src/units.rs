@@ -1,6 +1,7 @@
 //! The words of the project as types: time, cost, keys, quotas and limits.
 //!
-//! Nothing here reads a clock, allocates on a request's way or decides anything.
+//! Nothing here reads a clock or decides anything, and nothing allocates on a request's
+//! way but the text that a rule has for its refusals.
 
 mod answers;
 mod key;

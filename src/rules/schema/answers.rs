@@ -154,20 +154,26 @@ fn body(node: &Node, content_type: &str, spot: &Spot<'_>, report: &mut Report) -
             return None;
         }
     };
-    // Numbers stand where numbers can, text only between quotes.
-    let sample = |value| match value {
-        TemplateValue::Error
-        | TemplateValue::Message
-        | TemplateValue::Rule
-        | TemplateValue::LimitName => "text".to_owned(),
-        _ => "1".to_owned(),
-    };
     if Escape::of(content_type) == Escape::Json {
-        let text = template.render(Escape::Json, sample);
-        if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
-            report.fault(spot, Problem::BodyNotJson(error.to_string()));
-            return None;
+        for (number, wait) in [("1", "1"), ("0", "null")] {
+            let text = template.render(Escape::Json, |value| sample(value, number, wait).into());
+            if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+                report.fault(spot, Problem::BodyNotJson(error.to_string()));
+                return None;
+            }
         }
     }
     Some(template)
+}
+
+/// What may stand for `value`: texts begin with what no escape ends with.
+fn sample<'a>(value: TemplateValue, number: &'a str, wait: &'a str) -> &'a str {
+    match value {
+        TemplateValue::Error
+        | TemplateValue::Message
+        | TemplateValue::Rule
+        | TemplateValue::LimitName => "x",
+        TemplateValue::Limit | TemplateValue::Remaining | TemplateValue::ResetAfter => number,
+        TemplateValue::RetryAfter | TemplateValue::RetryAfterMs => wait,
+    }
 }

@@ -159,6 +159,19 @@ fn what_cannot_be_answered_is_a_fault_that_says_what_to_write() {
             "{refusal: {body: '{\"a\":{rule}}'}}",
             "the body is not JSON",
         ),
+        // Not JSON for every name and number.
+        (
+            "{refusal: {body: '{\"a\":\"\\{rule}\"}'}}",
+            "the body is not JSON",
+        ),
+        (
+            "{refusal: {body: '{\"a\":{limit}{remaining}}'}}",
+            "the body is not JSON",
+        ),
+        (
+            "{refusal: {body: '{\"a\":1{retry_after}}'}}",
+            "the body is not JSON",
+        ),
         (
             "{refusal: {body: '{\"a\":1', content_type: application/problem+json}}",
             "the body is not JSON",
