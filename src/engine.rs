@@ -21,7 +21,9 @@ use smallvec::SmallVec;
 use crate::algorithms::Verdict;
 use crate::counters::{By, Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp};
+use crate::units::{
+    Answers, Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp,
+};
 use judged::{Judged, Tally};
 use per_call::PerCall;
 
@@ -74,6 +76,7 @@ impl Engine {
         Snapshot {
             engine: self,
             rules: self.rules.load(),
+            tells_all: false,
         }
     }
 }
@@ -82,9 +85,19 @@ impl Engine {
 pub struct Snapshot<'e> {
     engine: &'e Engine,
     rules: Guard<Arc<RuleSet>>,
+    tells_all: bool,
 }
 
 impl Snapshot<'_> {
+    /// The same, whose decisions describe all limits that apply, where there are several,
+    /// and not only the one that decided.
+    pub fn telling_all(self) -> Self {
+        Snapshot {
+            tells_all: true,
+            ..self
+        }
+    }
+
     /// The rules of this snapshot.
     pub fn rules(&self) -> &RuleSet {
         &self.rules
@@ -96,14 +109,14 @@ impl Snapshot<'_> {
         if let Some(decision) = self.find(request, now, &mut applied) {
             return Begun::Decided(decision);
         }
-        let mut tally = Tally::default();
+        let mut tally = self.tally(&applied);
         let asked = self.judge(&applied, request.cost, now, &mut tally);
         // What is refused here need not be asked there.
         if !asked.is_empty() && !tally.refused {
             let pending = Pending::new(&applied, asked, request.cost, tally);
             return Begun::Pending(Box::new(pending));
         }
-        Begun::Decided(tally.decision(|index| applied.get(index).map(|one| &**one.limit), now))
+        Begun::Decided(self.decided(tally, &applied, now))
     }
 
     /// Decides `request` at `now` for somebody who cannot wait: strict limits go by their
@@ -113,12 +126,29 @@ impl Snapshot<'_> {
         if let Some(decision) = self.find(request, now, &mut applied) {
             return decision;
         }
-        let mut tally = Tally::default();
+        let mut tally = self.tally(&applied);
         let asked = self.judge(&applied, request.cost, now, &mut tally);
         for index in asked {
             self.engine
                 .take_without_store(&mut tally, index, &applied[index], request.cost, now);
         }
+        self.decided(tally, &applied, now)
+    }
+
+    #[inline]
+    fn tally(&self, applied: &AppliedLimits<'_>) -> Tally {
+        Tally::new(self.tells_all && applied.len() > 1)
+    }
+
+    #[inline]
+    fn decided<'r>(
+        &self,
+        mut tally: Tally,
+        applied: &AppliedLimits<'r>,
+        now: Timestamp,
+    ) -> Decision<'r> {
+        let peek = |index| Some(self.engine.probe(applied.get(index)?, Cost::ZERO, now));
+        tally.look_again(peek);
         tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
     }
 
@@ -138,7 +168,8 @@ impl Snapshot<'_> {
                 let judged = self.engine.take(&one, request.cost, now);
                 return Some(Decision {
                     outcome: judged.outcome,
-                    limit: Some(judged.described(PerCall::NAMES, &limit)),
+                    limit: Some(judged.described(PerCall::NAMES, Answers::of_no_rule(), &limit)),
+                    all: Vec::new(),
                     stale: judged.stale,
                     now,
                 });
@@ -148,6 +179,7 @@ impl Snapshot<'_> {
                     return Some(Decision {
                         outcome: Outcome::UnknownRule,
                         limit: None,
+                        all: Vec::new(),
                         stale: None,
                         now,
                     });

@@ -10,6 +10,7 @@ mod identity;
 mod matcher;
 mod path;
 mod pattern;
+mod preflight;
 mod reader;
 mod schema;
 mod source;
@@ -28,6 +29,7 @@ use smallvec::SmallVec;
 use crate::units::{Key, Limit, LimitId, Series};
 use identity::{Identity, LazyAddress};
 use matcher::Matcher;
+use preflight::Preflight;
 use reader::{Report, Spot};
 use schema::{DEFAULT_TIER, RuleSpec, Schema};
 
@@ -85,6 +87,7 @@ struct Rule {
     tiers: Vec<(Box<str>, Range<usize>)>,
     /// The limits of callers whose tier is unknown.
     fallback: Range<usize>,
+    preflight: Preflight,
 }
 
 /// The fields at the top of `source`, each with its place and what stands there,
@@ -210,6 +213,7 @@ impl RuleSet {
                     pace: limit.pace,
                     strict_timeout: limit.strict_timeout,
                     count_denied: limit.count_denied,
+                    answers: Arc::clone(&spec.answers),
                     series: Series(series),
                     ..made
                 }));
@@ -224,6 +228,7 @@ impl RuleSet {
             identity: spec.identity,
             tiers,
             fallback: fallback.unwrap_or_default(),
+            preflight: spec.preflight,
         });
     }
 
@@ -239,13 +244,18 @@ impl RuleSet {
     /// The limits are those of the tier that the attribute `tier` names; a missing,
     /// contradictory or unknown one stands for the tier `default`, or failing that
     /// for the first tier of the rule. The client's address is `ip`, or failing that
-    /// `peer`; a rule's other sources of identity fall back to it.
+    /// `peer`; a rule's other sources of identity fall back to it. A CORS preflight is
+    /// not matched by rules that skip them, as rules do by default.
     pub fn matching<'r>(&'r self, request: &Described<'_>, applied: &mut AppliedLimits<'r>) {
         let path = path::normalise(request.path);
         let tier = identity::single(request.attributes, "tier");
         let address = LazyAddress::default();
+        let is_preflight = preflight::is_one(request);
         for index in self.matcher.find(request.method, &path) {
             let rule = &self.rules[index];
+            if is_preflight && rule.preflight == Preflight::Skip {
+                continue;
+            }
             let identity = rule.identity.of(request, &address);
             self.apply(rule, tier, |limit| limit.hasher.key(&identity), applied);
         }

@@ -1,12 +1,17 @@
 //! The words of the project as types: time, cost, keys, quotas and limits.
 //!
-//! Nothing here reads a clock, allocates on a request's way or decides anything.
+//! Nothing here reads a clock or decides anything, and nothing allocates on a request's
+//! way but the text that a rule has for its refusals.
 
+mod answers;
 mod key;
 mod limit;
 mod quota;
 mod time;
 
+pub use answers::{
+    Answers, Escape, Refusal, RefusalBody, ResetStyle, Template, TemplateValue, UnknownValue,
+};
 pub use key::{
     EncodedIdentity, Key, KeyHasher, KeySecret, KeySecretError, MapHasher, Partition, Partitions,
 };

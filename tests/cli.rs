@@ -72,6 +72,25 @@ fn check_tells_allowed_refused_unknown_and_unreachable_apart() {
 }
 
 #[test]
+fn check_tells_a_refusal_whatever_it_looks_like() {
+    let place = Place::new();
+    let rules = place.write(
+        "own.yaml",
+        "rules: [{name: own, limits: {requests: 1, window: 1h}, answers: {refusal: \
+         {status: 400, body: \"no\", content_type: text/plain}}}]",
+    );
+    let _daemon = place.serve(["--rules", &rules]);
+    assert_eq!(code(&place.run(["check", "own", "alice"])), 0);
+    let refused = place.run(["check", "own", "alice"]);
+    assert_eq!(code(&refused), 1, "{}", stderr(&refused));
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&refused)).unwrap();
+    assert_eq!(answer["error"], "rate_limit_exceeded");
+    // What is said to callers of callers is not of interest here.
+    assert_eq!(answer.get("response"), None);
+    assert_eq!(code(&place.run(["check", "none", "alice"])), 2);
+}
+
+#[test]
 fn check_asks_for_a_tier() {
     let place = Place::new();
     let _daemon = place.serve([]);

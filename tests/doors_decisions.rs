@@ -22,3 +22,5 @@ mod same;
 mod support;
 #[path = "doors_decisions/throttle.rs"]
 mod throttle;
+#[path = "doors_decisions/told.rs"]
+mod told;

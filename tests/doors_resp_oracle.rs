@@ -13,7 +13,7 @@ use redis_protocol::resp2::types::{BytesFrame, OwnedFrame};
 use redis_protocol::resp3::decode::complete::decode as decode3;
 use tidegate::engine::{Decision, DescribedLimit, Outcome};
 use tidegate::protocol::resp::{After, Ask, MAX_FRAME, Parser, Session};
-use tidegate::units::{Nanos, Series, Timestamp};
+use tidegate::units::{Answers, Nanos, Series, Timestamp};
 
 type Command = Vec<Vec<u8>>;
 
@@ -128,8 +128,11 @@ proptest! {
                 limit,
                 remaining,
                 reset_after: Nanos::new(reset),
-                period: Nanos::from_secs(1),
+                amount: limit,
+period: Nanos::from_secs(1),
+ answers: Answers::of_no_rule(),
             }),
+            all: Vec::new(),
             stale: None,
             now: Timestamp::EPOCH,
         };

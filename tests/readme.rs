@@ -278,3 +278,37 @@ fn the_table_of_rule_fields_is_complete() {
         }
     }
 }
+
+#[test]
+fn the_table_of_answers_is_complete() {
+    let readme = readme();
+    let table = readme.split("| field of `answers` | ").nth(1).unwrap();
+    let rows: Vec<&str> = table
+        .lines()
+        .skip(2)
+        .map_while(|row| row.strip_prefix("| "))
+        .collect();
+    let place = Place::new();
+    let known = |answers: &str| {
+        let file = place.write("rules.yaml", &format!("answers: {answers}\nrules: []\n"));
+        let told = stderr(&place.run(["validate", &file]));
+        let known = told.split("known are ").nth(1).unwrap();
+        known.lines().next().unwrap().to_owned()
+    };
+    let fields = known("{qqq: 1}");
+    let fields: Vec<&str> = fields.split(", ").collect();
+    for field in &fields {
+        let row = rows
+            .iter()
+            .find(|row| row.starts_with(&format!("`{field}` |")));
+        assert!(row.is_some(), "no row of {field}");
+    }
+    assert_eq!(rows.len(), fields.len());
+    let refusal = rows.iter().find(|row| row.starts_with("`refusal`"));
+    for field in known("{refusal: {qqq: 1}}").split(", ") {
+        assert!(refusal.unwrap().contains(&format!("`{field}`")), "{field}");
+    }
+    for value in known("{refusal: {body: \"{qqq}\"}}").split(", ") {
+        assert!(table.contains(&format!("`{{{value}}}`")), "{value}");
+    }
+}

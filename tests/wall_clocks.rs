@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use kit::{Daemon, Drive, Driven, Redis, counted_in, longest_gap, since_epoch};
-use kit::{wait_for_an_edge, wait_until};
+use kit::{http, wait_for_an_edge, wait_until};
 
 const LIMIT: u64 = 400;
 /// No skew here is a multiple of it: a daemon that read its own clock would count by
@@ -226,4 +226,48 @@ fn setting_the_clock_changes_nothing(args: &[&str]) {
         let off = skew(daemon).abs_diff(steps[number]);
         assert!(off <= 3, "{}", daemon.log());
     }
+}
+
+/// The day that everybody counts in is that of UTC, whatever the process thinks of the time
+/// of day where it is.
+#[test]
+fn the_time_zone_of_a_daemon_changes_no_window() {
+    let redis = Redis::start();
+    let rules = "rules: [{name: day, algorithm: fixed_window, consistency: strict, \
+                 limits: {requests: 10, window: 1d}}]";
+    let zones = ["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Apia"];
+    let url = redis.url();
+    let daemons = zones.map(|zone| {
+        let args = ["--store", &url, "--strict-timeout", "10s"];
+        Daemon::start_in(rules, &args, &[("TZ", zone)])
+    });
+    let ask = || {
+        let replies = daemons.iter().map(|daemon| {
+            let body = r#"{"rule":"day","key":"k"}"#;
+            http::request(daemon.http(), "POST", "/v1/check", body)
+        });
+        let told = replies.map(|reply| {
+            let number = |name| reply.header(name).unwrap().parse::<u64>().unwrap();
+            (number("x-ratelimit-remaining"), number("x-ratelimit-reset"))
+        });
+        told.collect::<Vec<_>>()
+    };
+    wait_until("all daemons to be served by the store", || {
+        daemons.iter().all(|daemon| {
+            let body = r#"{"rule":"day","key":"other","cost":0}"#;
+            let reply = http::request(daemon.http(), "POST", "/v1/check", body);
+            reply.json()["stale_ms"] == 0
+        })
+    });
+    // A midnight between two checks is over when they are asked again.
+    let told = (0..2)
+        .map(|_| ask())
+        .find(|told| told.iter().all(|(_, reset)| *reset == told[0].1));
+    let told = told.unwrap();
+    assert_eq!(told[0].1 % 86_400, 0);
+    let left: Vec<u64> = told.iter().map(|(left, _)| *left).collect();
+    assert!(
+        left.windows(2).all(|pair| pair[1] + 1 == pair[0]),
+        "{left:?}"
+    );
 }

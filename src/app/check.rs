@@ -119,11 +119,16 @@ pub(super) fn check(args: &CheckArgs) -> Exit {
             if ready { Exit::Done } else { Exit::Refused }
         }
         Ok(answer) => {
-            println!("{}", one_line(&answer.body));
+            let mut said = json(&answer.body);
+            // Its presence tells a refusal, of whatever status, from a wrong question.
+            let response = said
+                .as_object_mut()
+                .and_then(|said| said.shift_remove("response"));
+            println!("{said}");
             match answer.status {
                 StatusCode::OK => Exit::Done,
-                StatusCode::TOO_MANY_REQUESTS => Exit::Refused,
                 StatusCode::SERVICE_UNAVAILABLE => Exit::Unavailable,
+                _ if response.is_some() => Exit::Refused,
                 status if status.is_client_error() => Exit::Usage,
                 _ => Exit::Internal,
             }
@@ -135,12 +140,10 @@ pub(super) fn check(args: &CheckArgs) -> Exit {
     }
 }
 
-/// The body as one line of JSON, whatever it is.
-fn one_line(body: &[u8]) -> String {
+/// The body as JSON, whatever it is.
+fn json(body: &[u8]) -> serde_json::Value {
     let text = String::from_utf8_lossy(body);
-    serde_json::from_str::<serde_json::Value>(&text)
-        .unwrap_or_else(|_| text.trim().into())
-        .to_string()
+    serde_json::from_str(&text).unwrap_or_else(|_| text.trim().into())
 }
 
 fn ask(args: &CheckArgs) -> Result<Answer, AskError> {
@@ -152,6 +155,7 @@ fn ask(args: &CheckArgs) -> Result<Answer, AskError> {
             "rule": args.rule,
             "key": args.key,
             "cost": args.cost,
+            "response": true,
         });
         let question = match (&args.tier, question) {
             (Some(tier), serde_json::Value::Object(mut question)) => {
@@ -258,6 +262,7 @@ mod tests {
 
     #[test]
     fn any_body_becomes_one_line_of_json() {
+        let one_line = |body: &[u8]| json(body).to_string();
         assert_eq!(one_line(b"{\"a\":\n 1}\n"), "{\"a\":1}");
         assert_eq!(one_line(b"not found\n"), "\"not found\"");
         assert_eq!(one_line(b"\xff"), "\"\u{fffd}\"");

@@ -1,7 +1,7 @@
-use crate::units::{Nanos, Series, Timestamp};
+use crate::units::{Answers, Nanos, Series, Timestamp};
 
 /// The answer to one [`Request`](super::Request).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision<'s> {
     /// May it go on, and if not, why.
     pub outcome: Outcome,
@@ -9,6 +9,10 @@ pub struct Decision<'s> {
     /// on success the one with least remaining (tie: longest reset). `None` where
     /// no limit applied.
     pub limit: Option<Described<'s>>,
+    /// All limits that have figures, in the order of their rules, the one that decided
+    /// among them: where they were [asked for](super::Snapshot::telling_all) and there
+    /// are several.
+    pub all: Vec<Described<'s>>,
     /// How long ago the store last told about the deciding cell; `None` where it
     /// never has (a limit counted on this node alone, or a cell it has not yet
     /// heard of).
@@ -21,8 +25,7 @@ impl<'s> Decision<'s> {
     /// The limit whose figures may be told: without its store a limit that refuses or
     /// admits everything has none to rely on.
     pub fn figures(&self) -> Option<&Described<'s>> {
-        let told = !matches!(self.outcome, Outcome::Bypassed | Outcome::Unavailable);
-        self.limit.as_ref().filter(|_| told)
+        self.limit.as_ref().filter(|_| self.outcome.has_figures())
     }
 }
 
@@ -72,6 +75,11 @@ impl Outcome {
         }
     }
 
+    /// Whether a limit that says this has figures to rely on.
+    pub(super) const fn has_figures(self) -> bool {
+        !matches!(self, Outcome::Bypassed | Outcome::Unavailable)
+    }
+
     /// The value of the `outcome` label.
     pub const fn name(self) -> &'static str {
         match self {
@@ -102,6 +110,23 @@ pub struct Described<'s> {
     pub remaining: u64,
     /// How long until everything is available again, with no other traffic.
     pub reset_after: Nanos,
+    /// How much is admitted or refilled in each `period`: of a bucket not its capacity.
+    pub amount: u64,
     /// The limit's window or refill time.
     pub period: Nanos,
+    /// What callers are told of it.
+    pub answers: &'s Answers,
+}
+
+impl Described<'_> {
+    /// How long everything takes to come back: the window, or the time in which a bucket
+    /// refills from empty, rounded up.
+    pub fn refill_time(&self) -> Nanos {
+        if self.amount == 0 {
+            return self.period;
+        }
+        let whole = u128::from(self.limit) * u128::from(self.period.get());
+        let time = whole.div_ceil(u128::from(self.amount));
+        Nanos::new(u64::try_from(time).unwrap_or(u64::MAX))
+    }
 }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
 use crate::counters::{By, Taken};
-use crate::units::{Key, Limit, Nanos, Timestamp};
+use crate::units::{Answers, Key, Limit, Nanos, Timestamp};
 
 /// What one limit said.
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +83,16 @@ impl Judged {
         }
     }
 
+    /// The limit of a rule that said it, as callers are told of it.
+    fn of_limit<'s>(&self, limit: &'s Limit) -> DescribedLimit<'s> {
+        self.described((&limit.rule, &limit.name), &limit.answers, limit)
+    }
+
     /// The limit that said it, as callers are told of it.
     pub(super) fn described<'s>(
         &self,
         names: (&'s str, &'s str),
+        answers: &'s Answers,
         limit: &Limit,
     ) -> DescribedLimit<'s> {
         DescribedLimit {
@@ -96,7 +102,9 @@ impl Judged {
             limit: limit.quota.capacity(),
             remaining: self.remaining,
             reset_after: self.reset_after,
+            amount: limit.quota.amount(),
             period: limit.quota.period(),
+            answers,
         }
     }
 }
@@ -111,9 +119,34 @@ pub(super) struct Tally {
     pub(super) refused: bool,
     /// What was taken, from which cell and for which moment.
     pub(super) taken: SmallVec<[(Key, Timestamp); 4]>,
+    /// What each limit said, with its place, where all are to be told.
+    told: Option<Vec<(usize, Judged)>>,
 }
 
 impl Tally {
+    /// A tally of the limits of one request, of which all will be told if `all`.
+    pub(super) fn new(all: bool) -> Tally {
+        Tally {
+            told: all.then(Vec::new),
+            ..Tally::default()
+        }
+    }
+
+    /// After a refusal, looks again at the limits that admitted what they are given back:
+    /// `look` answers what the limit at a place says now, to a cost of nothing.
+    pub(super) fn look_again(&mut self, look: impl Fn(usize) -> Option<Judged>) {
+        if !self.refused {
+            return;
+        }
+        for (index, judged) in self.told.iter_mut().flatten() {
+            if judged.outcome.is_allowed()
+                && let Some(now) = look(*index)
+            {
+                *judged = now;
+            }
+        }
+    }
+
     /// Takes note of what the limit at `index` said, whose cell is that of `key`. Once
     /// `refused`, all that was taken must be given back.
     pub(super) fn note(&mut self, index: usize, key: Key, judged: Judged) {
@@ -135,33 +168,44 @@ impl Tally {
         if better {
             self.chosen = Some((index, judged));
         }
+        if let Some(told) = &mut self.told {
+            told.push((index, judged));
+        }
     }
 
-    /// The decision at `now`; `limit` answers the limit at a place.
+    /// The decision at `now`; `limit_at` answers the limit at a place.
     pub(super) fn decision<'r>(
         self,
-        limit: impl FnOnce(usize) -> Option<&'r Limit>,
+        limit_at: impl Fn(usize) -> Option<&'r Limit>,
         now: Timestamp,
     ) -> Decision<'r> {
         let said = self
             .chosen
-            .and_then(|(index, judged)| Some((limit(index)?, judged)));
+            .and_then(|(index, judged)| Some((limit_at(index)?, judged)));
         let Some((limit, judged)) = said else {
             return Decision {
                 outcome: Outcome::Unlimited,
                 limit: None,
+                all: Vec::new(),
                 stale: None,
                 now,
             };
         };
+        let mut all = self.told.unwrap_or_default();
+        all.sort_unstable_by_key(|(index, _)| *index);
+        let all = all.iter().filter_map(|(index, judged)| {
+            let limit = limit_at(*index).filter(|_| judged.outcome.has_figures())?;
+            Some(judged.of_limit(limit))
+        });
+        let all = all.collect();
         let outcome = match judged.outcome {
             Outcome::Allowed { .. } => Outcome::Allowed { delay: self.delay },
             other => other,
         };
-        let names = (&*limit.rule, &*limit.name);
         Decision {
             outcome,
-            limit: Some(judged.described(names, limit)),
+            limit: Some(judged.of_limit(limit)),
+            all,
             stale: judged.stale,
             now,
         }

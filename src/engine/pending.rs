@@ -99,6 +99,15 @@ impl Pending {
                 engine.give_back(&mut tally, cost, now);
             }
         }
+        tally.look_again(|index| {
+            // What the store said is not known better here.
+            if ruling.is_some() && self.asked.contains(&index) {
+                return None;
+            }
+            let Counted { limit, key } = self.limits.get(index)?;
+            let one = Applied { limit, key: *key };
+            Some(engine.probe(&one, Cost::ZERO, now))
+        });
         tally.decision(
             |index| self.limits.get(index).map(|one| &*one.limit),
             decided_at,

@@ -1,4 +1,5 @@
 mod strict;
+mod told;
 
 use super::*;
 use crate::counters::Fleet;

@@ -4,6 +4,7 @@
 mod answer;
 mod ask;
 mod pairs;
+mod refusal;
 
-pub use answer::{Answer, LimitHeaders, Reply, ResetStyle};
+pub use answer::{Answer, Reply};
 pub use ask::{Asked, BadRequest, Check, MAX_BATCH, MAX_BATCH_BODY, MAX_BODY};

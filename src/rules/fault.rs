@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::DurationError;
 use super::pattern::PatternError;
-use crate::units::{Algorithm, Consistency, Nanos, QuotaError};
+use crate::units::{Algorithm, Consistency, Nanos, QuotaError, UnknownValue};
 
 /// Everything that is wrong with a set of rule files, in the order of the files
 /// and, within a file, of its text as far as it was read.
@@ -279,6 +279,32 @@ pub enum Problem {
     /// Tiers, but none for callers whose tier is unknown (a warning).
     #[error("there is no tier `default`; callers without a known tier get `{0}`, the first one")]
     NoDefaultTier(String),
+    /// A status that no refusal can have.
+    #[error(
+        "{0} is no status of a refusal; write 429, or another from 400 to 599 but 503, which \
+         says that the store is lost"
+    )]
+    RefusalStatus(u64),
+    /// Not a media type.
+    #[error("{0} is not a media type; write text/plain, text/html or application/json")]
+    MediaType(String),
+    /// A body of a refusal that is too long, in bytes.
+    #[error("a body is at most {0} bytes long")]
+    LongBody(usize),
+    /// A body with a place for a value that there is not.
+    #[error("{error}; {hint}")]
+    TemplateValue {
+        /// The word in question.
+        error: UnknownValue,
+        /// A value that looks like it, or all values.
+        hint: String,
+    },
+    /// A body that is no JSON, although it is said or assumed to be.
+    #[error(
+        "the body is not JSON ({0}); put texts such as {{rule}} in quotes, or give it a \
+         `content_type` such as text/plain"
+    )]
+    BodyNotJson(String),
 }
 
 /// `text` in quotes, on one line, shortened.

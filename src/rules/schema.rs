@@ -1,6 +1,7 @@
 //! The schema of rule files: a tree of values → rules, checked as far as one rule
 //! and the names of all can be.
 
+mod answers;
 mod idle;
 mod limit;
 mod settings;
@@ -11,18 +12,27 @@ use std::sync::Arc;
 use super::fault::{Problem, quote};
 use super::identity::{Identity, KeySource};
 use super::pattern::{Pattern, split_method};
+use super::preflight::Preflight;
 use super::reader::{Fields, Report, Spot, text, wrong_kind};
 use super::source::Defaults;
 use super::tree::{Node, Value};
+use crate::units::Answers;
+use answers::AnswersSpec;
 use limit::Scope;
 use settings::Settings;
 
 pub(super) use limit::{DEFAULT_TIER, Tier};
 
 /// The names at the top of a file.
-pub(crate) const FILE: [&str; 2] = ["rules", "defaults"];
-const DEFAULTS: [&str; 4] = ["algorithm", "consistency", "on_store_loss", "key"];
-const RULE: [&str; 12] = [
+pub(crate) const FILE: [&str; 3] = ["rules", "defaults", "answers"];
+const DEFAULTS: [&str; 5] = [
+    "algorithm",
+    "consistency",
+    "on_store_loss",
+    "key",
+    "preflight",
+];
+const RULE: [&str; 14] = [
     "name",
     "endpoint",
     "method",
@@ -35,6 +45,8 @@ const RULE: [&str; 12] = [
     "sync_min_interval",
     "sync_max_interval",
     "strict_timeout",
+    "preflight",
+    "answers",
 ];
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
@@ -52,6 +64,8 @@ pub(super) struct RuleSpec {
     pub(super) identity: Identity,
     /// In the order of the file, at least one.
     pub(super) tiers: Vec<Tier>,
+    pub(super) preflight: Preflight,
+    pub(super) answers: Arc<Answers>,
 }
 
 /// Takes all but the rules out of the file `root`.
@@ -89,9 +103,12 @@ impl Schema<'_> {
         let Some(fields) = Fields::read(root, &top, &FILE, want, report) else {
             return Vec::new();
         };
-        let (settings, identity) = fields
+        let (mut settings, identity) = fields
             .with("defaults", &top, report, defaults)
             .unwrap_or((Settings::default(), Identity::client()));
+        settings.answers = fields
+            .with("answers", &top, report, AnswersSpec::read)
+            .unwrap_or_default();
         let Some(rules) = fields.get("rules") else {
             report.warn(&top, Problem::EmptyFile);
             return Vec::new();
@@ -175,6 +192,8 @@ impl Schema<'_> {
             methods,
             identity,
             tiers,
+            preflight: scope.settings.preflight.unwrap_or_default(),
+            answers: Arc::new(scope.settings.answers.answers()),
         })
     }
 

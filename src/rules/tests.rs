@@ -1,3 +1,4 @@
+mod answers;
 mod faults;
 mod hostile;
 mod loading;
@@ -6,7 +7,9 @@ mod places;
 
 use std::net::IpAddr;
 
-use super::{Applied, AppliedLimits, Compiled, Defaults, Described, Format, RuleSet, Source};
+use super::{
+    Applied, AppliedLimits, Compiled, Defaults, Described, Format, Pairs, RuleSet, Source,
+};
 use crate::units::{Key, KeySecret, Pace};
 
 fn defaults() -> Defaults {

@@ -2,7 +2,6 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Address;
-use crate::protocol::http::ResetStyle;
 
 /// The descriptors left to everything but connections of the data doors: admin
 /// connections, refusals, the store, files.
@@ -41,8 +40,6 @@ pub struct ServerConfig {
     pub http_timeout: Duration,
     /// How long a RESP connection may say nothing, at least.
     pub resp_idle_timeout: Duration,
-    /// How `X-RateLimit-Reset` tells time.
-    pub reset_style: ResetStyle,
     /// How long draining may take, before connections are cut.
     pub drain_timeout: Duration,
 }
@@ -60,7 +57,6 @@ impl Default for ServerConfig {
             request_timeout: Duration::from_secs(10),
             http_timeout: Duration::from_secs(30),
             resp_idle_timeout: Duration::from_secs(3_600),
-            reset_style: ResetStyle::default(),
             drain_timeout: Duration::from_secs(10),
         }
     }

@@ -3,6 +3,7 @@
 mod connection;
 mod eager;
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use super::observer::{BadKind, Door};
 use super::waiting::{ask, ask_all};
 use super::{Services, Shared};
 use crate::engine::Begun;
+use crate::protocol::headers::FieldName;
 use crate::protocol::http::{Answer, Asked, BadRequest, Check, MAX_BATCH_BODY, MAX_BODY, Reply};
 use crate::units::Timestamp;
 
@@ -31,9 +33,18 @@ pub(super) const TOO_MANY_CLIENTS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\
     connection: close\r\n\r\n\
     {\"error\":\"too_many_connections\",\"message\":\"all connections are taken; retry later\"}";
 
-const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+/// The name of a field as HTTP has it.
+const fn header_name(name: FieldName) -> HeaderName {
+    match name {
+        FieldName::XLimit => HeaderName::from_static("x-ratelimit-limit"),
+        FieldName::XRemaining => HeaderName::from_static("x-ratelimit-remaining"),
+        FieldName::XReset => HeaderName::from_static("x-ratelimit-reset"),
+        FieldName::Policy => HeaderName::from_static("ratelimit-policy"),
+        FieldName::RateLimit => HeaderName::from_static("ratelimit"),
+        FieldName::RetryAfter => header::RETRY_AFTER,
+        FieldName::Expose => header::ACCESS_CONTROL_EXPOSE_HEADERS,
+    }
+}
 
 /// Answers the requests of `stream`, from a peer with the address `peer`, until it
 /// ends or `stop` is done and the request in hand is answered.
@@ -140,16 +151,15 @@ async fn check(body: &[u8], peer: Option<IpAddr>, shared: &Shared) -> Reply {
 
 async fn one(check: &Check<'_>, peer: Option<IpAddr>, shared: &Shared) -> Reply {
     let services = &shared.services;
-    let style = shared.config.reset_style;
     let mut waiting = {
         let began = services.clock.local();
         let now = services.clock.to_fleet(began);
-        let snapshot = services.engine.snapshot();
+        let snapshot = services.engine.snapshot().telling_all();
         match check.ask(peer, |request| snapshot.begin(request, now)) {
             Begun::Decided(decision) => {
                 timed(services, began, 1);
                 services.observer.decided(Door::Http, &decision);
-                return Reply::one(&decision, check, style);
+                return Reply::one(&decision, check);
             }
             Begun::Pending(waiting) => waiting,
         }
@@ -157,7 +167,7 @@ async fn one(check: &Check<'_>, peer: Option<IpAddr>, shared: &Shared) -> Reply 
     let answer = ask(services, &waiting).await;
     let decision = waiting.settle(&services.engine, answer, services.clock.now());
     services.observer.decided(Door::Http, &decision);
-    Reply::one(&decision, check, style)
+    Reply::one(&decision, check)
 }
 
 async fn batch(checks: &[Check<'_>], peer: Option<IpAddr>, shared: &Shared) -> Reply {
@@ -166,7 +176,10 @@ async fn batch(checks: &[Check<'_>], peer: Option<IpAddr>, shared: &Shared) -> R
     let early: Vec<Answer<'static>> = {
         let began = services.clock.local();
         let now = services.clock.to_fleet(began);
-        let snapshot = services.engine.snapshot();
+        let mut snapshot = services.engine.snapshot();
+        if checks.iter().any(Check::wants_response) {
+            snapshot = snapshot.telling_all();
+        }
         let mut answers = Vec::with_capacity(checks.len());
         for (place, check) in checks.iter().enumerate() {
             match check.ask(peer, |request| snapshot.begin(request, now)) {
@@ -212,15 +225,19 @@ fn response(reply: Reply) -> Response<Full<Bytes>> {
     *response.status_mut() =
         StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    let json = HeaderValue::from_static("application/json");
-    headers.insert(header::CONTENT_TYPE, json);
-    if let Some(limit) = reply.limit {
-        headers.insert(LIMIT, HeaderValue::from(limit.limit));
-        headers.insert(REMAINING, HeaderValue::from(limit.remaining));
-        headers.insert(RESET, HeaderValue::from(limit.reset));
-    }
-    if let Some(seconds) = reply.retry_after {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    let mut insert = |name, value: Result<HeaderValue, _>| {
+        // All values are printable: the rules were checked for it.
+        if let Ok(value) = value {
+            headers.insert(name, value);
+        }
+    };
+    let content_type = match reply.content_type {
+        Cow::Borrowed(text) => Ok(HeaderValue::from_static(text)),
+        Cow::Owned(text) => HeaderValue::try_from(text),
+    };
+    insert(header::CONTENT_TYPE, content_type);
+    for field in reply.fields {
+        insert(header_name(field.name), HeaderValue::try_from(field.value));
     }
     response
 }

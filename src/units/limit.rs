@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{KeyHasher, KeySecret, Nanos, Quota};
+use super::{Answers, KeyHasher, KeySecret, Nanos, Quota};
 
 /// The name of one counter space, the same on every node and after every reload:
 /// rule, tier, algorithm and period, but not the amount. Changing 100 to 50 keeps
@@ -137,6 +137,8 @@ pub struct Limit {
     pub strict_timeout: Option<Nanos>,
     /// Whether refused checks are charged too.
     pub count_denied: bool,
+    /// What its callers are told.
+    pub answers: Arc<Answers>,
     /// Where its figures are kept.
     pub series: Series,
     /// Makes the keys of this counter space.
@@ -157,6 +159,7 @@ impl Limit {
             pace: Pace::default(),
             strict_timeout: None,
             count_denied: false,
+            answers: Arc::default(),
             series: Series::PER_CALL,
             hasher,
         }

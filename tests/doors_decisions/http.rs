@@ -1,12 +1,8 @@
 //! What HTTP clients are told: status, headers and body.
 
 use serde_json::json;
-use tidegate::counters::Fleet;
-use tidegate::protocol::http::ResetStyle;
 
-use super::support::{
-    START, algorithms, ask, every_algorithm, headers, named, said, serve, serve_as,
-};
+use super::support::{START, algorithms, ask, every_algorithm, headers, named, said, serve};
 
 /// The rules that people already have.
 const TIERS: &str = r#"{"rules":[{"endpoint":"/api/v1/orders","method":"POST","limits":{"free":{"requests":10,"window":"1m"},"pro":{"requests":100,"window":"1m"},"enterprise":{"requests":1000,"window":"1m"}}},{"endpoint":"/api/v1/auth/login","limits":{"default":{"requests":5,"window":"1m"}}}]}"#;
@@ -37,7 +33,7 @@ fn both_forms_of_asking_are_answered_with_the_figures_of_the_rule() {
             assert_eq!(
                 reply.body,
                 format!(
-                    r#"{{"allowed":true,"rule":"orders","limit":10,"remaining":{remaining},"reset_after_ms":120000,"retry_after_ms":null,"stale_ms":null}}"#
+                    r#"{{"allowed":true,"rule":"orders","limit":10,"remaining":{remaining},"reset_after_ms":120000,"retry_after_ms":null,"stale_ms":null,"limit_name":"free/1m"}}"#
                 )
             );
             assert_eq!(headers(&reply), Some([10, remaining, START + 120]));
@@ -120,21 +116,17 @@ fn a_refusal_is_429_with_error_and_message_beside_the_fields() {
         assert_eq!(reply.header("content-type"), Some("application/json"));
         assert_eq!(
             reply.body,
-            r#"{"allowed":false,"error":"rate_limit_exceeded","message":"rate limit of rule 'two' exceeded; retry after 60 s","rule":"two","limit":2,"remaining":0,"reset_after_ms":60000,"retry_after_ms":60000,"stale_ms":null}"#
+            r#"{"allowed":false,"error":"rate_limit_exceeded","message":"rate limit of rule 'two' exceeded; retry after 60 s","rule":"two","limit":2,"remaining":0,"reset_after_ms":60000,"retry_after_ms":60000,"stale_ms":null,"limit_name":"default/1m"}"#
         );
     }
 }
 
 #[test]
 fn a_refusal_carries_the_headers_of_a_success_and_retry_after() {
-    for (style, start) in [(ResetStyle::Epoch, START), (ResetStyle::Delta, 0)] {
-        let doors = serve_as(TWO, Fleet::alone(), style);
+    for (answers, reset) in [("", START + 60), ("answers: {reset: delta}\n", 13)] {
+        let doors = serve(&format!("{answers}{TWO}"));
         // The window ends in 12.3 s.
         doors.wait(47_700);
-        let reset = match style {
-            ResetStyle::Epoch => start + 60,
-            ResetStyle::Delta => 13,
-        };
         for (remaining, status, retry_after) in
             [(1, 200, None), (0, 200, None), (0, 429, Some("13"))]
         {

@@ -2,7 +2,6 @@
 
 use serde_json::{Value as Json, json};
 use tidegate::counters::{Fleet, StoreHealth};
-use tidegate::protocol::http::ResetStyle;
 
 use super::support::{Doors, error, headers, said, serve_as};
 
@@ -11,7 +10,7 @@ fn lost(policy: &str) -> Doors {
         "rules: [{{name: r, endpoint: /r, algorithm: fixed_window, on_store_loss: {policy}, \
          limits: {{default: {{requests: 8, window: 1m}}}}}}]"
     );
-    let doors = serve_as(&rules, Fleet::with_store(), ResetStyle::Epoch);
+    let doors = serve_as(&rules, Fleet::with_store());
     doors.counters.fleet().set_nodes(4);
     doors.counters.fleet().set_health(StoreHealth::Lost);
     doors

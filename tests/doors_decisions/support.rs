@@ -7,7 +7,6 @@ use tempfile::TempDir;
 use tidegate::clock::Clock;
 use tidegate::counters::{Counters, Fleet};
 use tidegate::engine::Engine;
-use tidegate::protocol::http::ResetStyle;
 use tidegate::rules::{Defaults, Format, RuleSet, Source};
 use tidegate::server::{Address, Door, Observer, Readiness, Server, ServerConfig, Services};
 use tidegate::units::{Algorithm, KeySecret, Nanos, Pace, Timestamp};
@@ -34,10 +33,10 @@ pub(crate) struct Doors {
 
 /// Serves `rules` (YAML or JSON) without a store.
 pub(crate) fn serve(rules: &str) -> Doors {
-    serve_as(rules, Fleet::alone(), ResetStyle::Epoch)
+    serve_as(rules, Fleet::alone())
 }
 
-pub(crate) fn serve_as(rules: &str, fleet: Fleet, reset_style: ResetStyle) -> Doors {
+pub(crate) fn serve_as(rules: &str, fleet: Fleet) -> Doors {
     let secret = KeySecret::public();
     let source = Source {
         name: "rules".into(),
@@ -83,7 +82,6 @@ pub(crate) fn serve_as(rules: &str, fleet: Fleet, reset_style: ResetStyle) -> Do
         http: places("http.sock"),
         resp: places("resp.sock"),
         admin: places("admin.sock"),
-        reset_style,
         ..ServerConfig::default()
     };
     let clock = Clock::manual(Timestamp::EPOCH.after(Nanos::from_secs(START)));

@@ -27,7 +27,7 @@ async fn checks_on_one_connection_are_answered_in_turn() {
             assert!(!head.contains("x-ratelimit"), "{head}");
             assert_eq!(
                 body,
-                r#"{"allowed":true,"rule":null,"limit":null,"remaining":null,"reset_after_ms":null,"retry_after_ms":null,"stale_ms":null}"#
+                r#"{"allowed":true,"rule":null,"limit":null,"remaining":null,"reset_after_ms":null,"retry_after_ms":null,"stale_ms":null,"limit_name":null}"#
             );
         }
         let (head, body) = client

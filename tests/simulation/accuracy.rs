@@ -149,6 +149,30 @@ fn below_the_limit_next_to_nothing_is_refused() {
     }
 }
 
+/// A window that turns takes its count with it, in the store as in memory: nothing of an
+/// old one is left to refuse with.
+#[test]
+fn five_minutes_of_short_windows_far_from_the_limit_refuse_nobody() {
+    for nodes in [1, 4] {
+        let scenario = Scenario {
+            nodes,
+            algorithm: Algorithm::FixedWindow,
+            limit: 3_000,
+            window: SECOND,
+            rate: 500.0,
+            windows: 300,
+            ..Scenario::default()
+        };
+        let figures = run(&scenario);
+        assert!(figures.admitted > 140_000, "{figures:?}");
+        assert_eq!(
+            (figures.refused, figures.unavailable),
+            (0, 0),
+            "{figures:?}"
+        );
+    }
+}
+
 #[test]
 fn one_node_alone_is_exact() {
     for algorithm in Algorithm::ALL {

@@ -32,6 +32,7 @@ pub enum Asked<'a> {
 pub struct Check<'a> {
     subject: Stated<'a>,
     cost: Cost,
+    response: bool,
 }
 
 #[derive(Debug)]
@@ -98,7 +99,9 @@ impl<'a> Asked<'a> {
             if let Some(name) = json.any() {
                 return Err(BadRequest::Mixed(name, "checks"));
             }
-            let checks = checks.into_iter().enumerate().map(|(place, check)| {
+            let response = json.response;
+            let checks = checks.into_iter().enumerate().map(|(place, mut check)| {
+                check.response = check.response.or(response);
                 Check::new(check).map_err(|error| BadRequest::InBatch(place, Box::new(error)))
             });
             return Ok(Asked::Batch(checks.collect::<Result<_, _>>()?));
@@ -139,7 +142,11 @@ impl<'a> Check<'a> {
             (None, None) if json.key.is_some() => return Err(BadRequest::Missing("rule")),
             (None, None) => return Err(BadRequest::Nothing),
         };
-        Ok(Check { subject, cost })
+        Ok(Check {
+            subject,
+            cost,
+            response: json.response.unwrap_or(false),
+        })
     }
 
     /// Hands the check to `decide` as the engine's request. `peer` is the address of
@@ -176,6 +183,11 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Whether the answer is to hold the response that the caller is to be given.
+    pub fn wants_response(&self) -> bool {
+        self.response
+    }
+
     /// The name of the rule that is asked for, if one is.
     pub fn rule(&self) -> Option<&str> {
         match &self.subject {
@@ -207,6 +219,7 @@ struct CheckJson<'a, C> {
     request: Option<RequestJson<'a>>,
     attributes: Option<PairsText<'a>>,
     cost: Option<Whole>,
+    response: Option<bool>,
     checks: Option<C>,
 }
 

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use crate::engine::DescribedLimit;
     use crate::protocol::resp::Parser;
-    use crate::units::{Series, Timestamp};
+    use crate::units::{Answers, Series, Timestamp};
 
     fn ask(words: &[&str]) -> Result<String, String> {
         let mut input = format!("*{}\r\n", words.len());
@@ -214,8 +214,11 @@ mod tests {
                 limit,
                 remaining,
                 reset_after: reset,
+                amount: limit,
                 period: Nanos::from_secs(60),
+                answers: Answers::of_no_rule(),
             }),
+            all: Vec::new(),
             stale: None,
             now: Timestamp::EPOCH,
         }

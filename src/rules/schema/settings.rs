@@ -1,6 +1,8 @@
 use super::super::fault::Problem;
 use super::super::reader::{Fields, Report, Spot, duration, word};
 use super::super::tree::Node;
+use super::answers::AnswersSpec;
+use crate::rules::preflight::Preflight;
 use crate::units::{Algorithm, Consistency, Nanos, Pace, STRICT_TIMEOUTS, StoreLoss};
 
 /// What can be set for a file, a rule and a limit alike, as far as one of them
@@ -14,6 +16,8 @@ pub(super) struct Settings {
     min_interval: Option<Nanos>,
     max_interval: Option<Nanos>,
     pub(super) strict_timeout: Option<Nanos>,
+    pub(super) preflight: Option<Preflight>,
+    pub(super) answers: AnswersSpec,
 }
 
 pub(super) const INTERVAL: &str = "sync_interval";
@@ -43,6 +47,12 @@ impl Settings {
             min_interval: fields.with(MIN_INTERVAL, spot, report, duration),
             max_interval: fields.with(MAX_INTERVAL, spot, report, duration),
             strict_timeout: fields.with(STRICT_TIMEOUT, spot, report, patience),
+            preflight: fields.with("preflight", spot, report, |node, spot, report| {
+                word(node, spot, &Preflight::WORDS, report)
+            }),
+            answers: fields
+                .with("answers", spot, report, AnswersSpec::read)
+                .unwrap_or_default(),
         }
     }
 
@@ -56,6 +66,8 @@ impl Settings {
             min_interval: self.min_interval.or(wider.min_interval),
             max_interval: self.max_interval.or(wider.max_interval),
             strict_timeout: self.strict_timeout.or(wider.strict_timeout),
+            preflight: self.preflight.or(wider.preflight),
+            answers: self.answers.over(&wider.answers),
         }
     }
 
