@@ -25,7 +25,7 @@ use judged::{Judged, Tally};
 use per_call::PerCall;
 
 pub use authority::{Answering, Authority, Counted, Question, Ruling, Unanswered};
-pub use decision::{Decision, Described as DescribedLimit, Outcome};
+pub use decision::{Advised, Decision, Described as DescribedLimit, Outcome};
 pub use pending::{Begun, Pending};
 pub use request::{Request, Subject};
 
@@ -94,6 +94,10 @@ impl Snapshot<'_> {
             let pending = Pending::new(&applied, asked, request.cost, tally);
             return Begun::Pending(Box::new(pending));
         }
+        if tally.advisers {
+            let limits = applied.iter().copied();
+            self.engine.advise(&mut tally, limits, request.cost, now);
+        }
         Begun::Decided(tally.decision(|index| applied.get(index).map(|one| &**one.limit), now))
     }
 
@@ -109,6 +113,10 @@ impl Snapshot<'_> {
         for index in asked {
             self.engine
                 .take_without_store(&mut tally, index, &applied[index], request.cost, now);
+        }
+        if tally.advisers {
+            let limits = applied.iter().copied();
+            self.engine.advise(&mut tally, limits, request.cost, now);
         }
         tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
     }
@@ -132,6 +140,7 @@ impl Snapshot<'_> {
                     limit: Some(judged.described(PerCall::NAMES, &limit)),
                     stale: judged.stale,
                     now,
+                    advised: Vec::new(),
                 });
             }
             Subject::Rule { rule, key, tier } => {
@@ -141,6 +150,7 @@ impl Snapshot<'_> {
                         limit: None,
                         stale: None,
                         now,
+                        advised: Vec::new(),
                     });
                 }
             }
@@ -162,6 +172,10 @@ impl Snapshot<'_> {
         let engine = self.engine;
         let mut asked = Places::new();
         for (index, one) in applied.iter().enumerate() {
+            if !one.limit.mode.enforces() {
+                tally.advisers = true;
+                continue;
+            }
             if one.limit.consistency == Consistency::Strict && engine.asks(one.limit) {
                 asked.push(index);
                 continue;
@@ -247,6 +261,26 @@ impl Engine {
         tally.note(index, one.key, judged);
         if tally.refused {
             self.give_back(tally, cost, now);
+        }
+    }
+
+    /// Charges those of `limits` that never refuse, and notes what they say, unless the
+    /// others have refused: they change nothing for them.
+    #[cold]
+    fn advise<'a>(
+        &self,
+        tally: &mut Tally,
+        limits: impl Iterator<Item = Applied<'a>>,
+        cost: Cost,
+        now: Timestamp,
+    ) {
+        if tally.refused {
+            return;
+        }
+        for (index, one) in limits.enumerate() {
+            if !one.limit.mode.enforces() {
+                tally.advice.push((index, self.take(&one, cost, now)));
+            }
         }
     }
 

@@ -10,7 +10,7 @@ mod time;
 pub use key::{
     EncodedIdentity, Key, KeyHasher, KeySecret, KeySecretError, MapHasher, Partition, Partitions,
 };
-pub use limit::{Consistency, Limit, LimitId, Pace, STRICT_TIMEOUTS, Series, StoreLoss};
+pub use limit::{Consistency, Limit, LimitId, Mode, Pace, STRICT_TIMEOUTS, Series, StoreLoss};
 pub use quota::{Algorithm, MAX_LOG_AMOUNT, Quota, QuotaError};
 pub use time::{Nanos, Timestamp, WindowId};
 

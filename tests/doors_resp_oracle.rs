@@ -132,6 +132,7 @@ proptest! {
             }),
             stale: None,
             now: Timestamp::EPOCH,
+            advised: Vec::new(),
         };
         let asked = if throttle { "CL.THROTTLE k 1 1 1\r\n" } else { "TG.CHECK r k\r\n" };
         let (mut parser, mut out) = (Parser::default(), Vec::new());

@@ -1,7 +1,7 @@
-use crate::units::{Nanos, Series, Timestamp};
+use crate::units::{Mode, Nanos, Series, Timestamp};
 
 /// The answer to one [`Request`](super::Request).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision<'s> {
     /// May it go on, and if not, why.
     pub outcome: Outcome,
@@ -15,6 +15,31 @@ pub struct Decision<'s> {
     pub stale: Option<Nanos>,
     /// When this was decided.
     pub now: Timestamp,
+    /// What the limits that apply and never refuse have said. Empty where the request
+    /// was not admitted: then they are not asked.
+    pub advised: Vec<Advised<'s>>,
+}
+
+/// What a limit that never refuses said of a request that was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advised<'s> {
+    /// The limit.
+    pub limit: Described<'s>,
+    /// Why it does not refuse: never [`Mode::Enforce`].
+    pub mode: Mode,
+    /// What it would have decided.
+    pub outcome: Outcome,
+}
+
+impl Advised<'_> {
+    /// Whether the caller is to be warned: the limit is soft, and the request over it.
+    pub const fn is_warning(&self) -> bool {
+        let over = matches!(
+            self.outcome,
+            Outcome::Refused { .. } | Outcome::Impossible | Outcome::Banned
+        );
+        matches!(self.mode, Mode::Soft) && over
+    }
 }
 
 impl<'s> Decision<'s> {
@@ -23,6 +48,12 @@ impl<'s> Decision<'s> {
     pub fn figures(&self) -> Option<&Described<'s>> {
         let told = !matches!(self.outcome, Outcome::Bypassed | Outcome::Unavailable);
         self.limit.as_ref().filter(|_| told)
+    }
+
+    /// The soft limit that the request is over; of several the one with the longest wait.
+    pub fn warning(&self) -> Option<&Advised<'s>> {
+        let over = self.advised.iter().filter(|said| said.is_warning());
+        over.max_by_key(|said| said.outcome.weight())
     }
 }
 
@@ -69,6 +100,17 @@ impl Outcome {
         match self {
             Outcome::Refused { retry_after } => Some(retry_after),
             _ => None,
+        }
+    }
+
+    /// How long a refusal makes the caller wait: never is longer than any time, and
+    /// a lost store says nothing about the caller, so it comes before all.
+    pub(super) fn weight(self) -> (u8, Nanos) {
+        match self {
+            Outcome::Unavailable => (3, Nanos::MAX),
+            Outcome::Banned | Outcome::Impossible => (2, Nanos::MAX),
+            Outcome::Refused { retry_after } => (1, retry_after),
+            _ => (0, Nanos::ZERO),
         }
     }
 

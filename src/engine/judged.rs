@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use super::{Decision, DescribedLimit, Outcome};
+use super::{Advised, Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
 use crate::counters::{By, Taken};
 use crate::units::{Key, Limit, Nanos, Timestamp};
@@ -59,17 +59,6 @@ impl Judged {
         }
     }
 
-    /// How long a refusal makes the caller wait: never is longer than any time, and
-    /// a lost store says nothing about the caller, so it comes before all.
-    fn weight(&self) -> (u8, Nanos) {
-        match self.outcome {
-            Outcome::Unavailable => (3, Nanos::MAX),
-            Outcome::Banned | Outcome::Impossible => (2, Nanos::MAX),
-            Outcome::Refused { retry_after } => (1, retry_after),
-            _ => (0, Nanos::ZERO),
-        }
-    }
-
     /// Whether this admission leaves less than `other`; a bypassed limit leaves
     /// everything.
     fn is_tighter_than(&self, other: &Judged) -> bool {
@@ -111,6 +100,11 @@ pub(super) struct Tally {
     pub(super) refused: bool,
     /// What was taken, from which cell and for which moment.
     pub(super) taken: SmallVec<[(Key, Timestamp); 4]>,
+    /// Whether there are limits that never refuse, to be asked when all others have
+    /// admitted.
+    pub(super) advisers: bool,
+    /// What those said: each with its place among the limits.
+    pub(super) advice: Vec<(usize, Judged)>,
 }
 
 impl Tally {
@@ -129,7 +123,7 @@ impl Tally {
         }
         let better = match &self.chosen {
             None => !self.refused || !judged.outcome.is_allowed(),
-            Some((_, best)) if self.refused => judged.weight() > best.weight(),
+            Some((_, best)) if self.refused => judged.outcome.weight() > best.outcome.weight(),
             Some((_, best)) => judged.is_tighter_than(best),
         };
         if better {
@@ -140,9 +134,18 @@ impl Tally {
     /// The decision at `now`; `limit` answers the limit at a place.
     pub(super) fn decision<'r>(
         self,
-        limit: impl FnOnce(usize) -> Option<&'r Limit>,
+        limit: impl Fn(usize) -> Option<&'r Limit>,
         now: Timestamp,
     ) -> Decision<'r> {
+        let advised = |(index, judged): (usize, Judged)| {
+            let limit = limit(index)?;
+            Some(Advised {
+                limit: judged.described((&limit.rule, &limit.name), limit),
+                mode: limit.mode,
+                outcome: judged.outcome,
+            })
+        };
+        let advised = self.advice.into_iter().filter_map(advised).collect();
         let said = self
             .chosen
             .and_then(|(index, judged)| Some((limit(index)?, judged)));
@@ -152,6 +155,7 @@ impl Tally {
                 limit: None,
                 stale: None,
                 now,
+                advised,
             };
         };
         let outcome = match judged.outcome {
@@ -164,6 +168,7 @@ impl Tally {
             limit: Some(judged.described(names, limit)),
             stale: judged.stale,
             now,
+            advised,
         }
     }
 }

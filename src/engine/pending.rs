@@ -99,6 +99,13 @@ impl Pending {
                 engine.give_back(&mut tally, cost, now);
             }
         }
+        if tally.advisers {
+            let limits = self.limits.iter().map(|one| Applied {
+                limit: &one.limit,
+                key: one.key,
+            });
+            engine.advise(&mut tally, limits, cost, now);
+        }
         tally.decision(
             |index| self.limits.get(index).map(|one| &*one.limit),
             decided_at,

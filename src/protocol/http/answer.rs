@@ -233,6 +233,7 @@ mod tests {
             }),
             stale: Some(Nanos::from_millis(7)),
             now: NOW,
+            advised: Vec::new(),
         }
     }
 

@@ -218,6 +218,7 @@ mod tests {
             }),
             stale: None,
             now: Timestamp::EPOCH,
+            advised: Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 use super::super::fault::Problem;
 use super::super::reader::{Fields, Report, Spot, duration, word};
 use super::super::tree::Node;
-use crate::units::{Algorithm, Consistency, Nanos, Pace, STRICT_TIMEOUTS, StoreLoss};
+use crate::units::{Algorithm, Consistency, Mode, Nanos, Pace, STRICT_TIMEOUTS, StoreLoss};
 
 /// What can be set for a file, a rule and a limit alike, as far as one of them
 /// states it.
@@ -14,6 +14,8 @@ pub(super) struct Settings {
     min_interval: Option<Nanos>,
     max_interval: Option<Nanos>,
     pub(super) strict_timeout: Option<Nanos>,
+    /// Of files and rules alone.
+    pub(super) mode: Option<Mode>,
 }
 
 const INTERVAL: &str = "sync_interval";
@@ -43,6 +45,10 @@ impl Settings {
             min_interval: fields.with(MIN_INTERVAL, spot, report, duration),
             max_interval: fields.with(MAX_INTERVAL, spot, report, duration),
             strict_timeout: fields.with(STRICT_TIMEOUT, spot, report, patience),
+            mode: fields.with("mode", spot, report, |node, spot, report| {
+                let modes = [Mode::Enforce, Mode::Shadow, Mode::Soft];
+                word(node, spot, &modes.map(|mode| (mode.name(), mode)), report)
+            }),
         }
     }
 
@@ -56,6 +62,7 @@ impl Settings {
             min_interval: self.min_interval.or(wider.min_interval),
             max_interval: self.max_interval.or(wider.max_interval),
             strict_timeout: self.strict_timeout.or(wider.strict_timeout),
+            mode: self.mode.or(wider.mode),
         }
     }
 
