@@ -10,6 +10,7 @@ pub(super) fn grant(
     spot: &Spot<'_>,
     report: &mut Report,
 ) -> Option<Vec<Tier>> {
+    let before = report.faults.len();
     let unlimited = fields.with("unlimited", spot, report, flag);
     let ban = fields.with("ban", spot, report, flag);
     let mut said = Vec::new();
@@ -40,6 +41,7 @@ pub(super) fn grant(
             let limits = fields.get("limits")?;
             scope.tiers(limits, &spot.field("limits", limits.at), report)
         }
+        None if report.faults.len() > before => None,
         None => {
             let example = "limits: {default: {requests: 10, window: 1m}}";
             report.fault(spot, Problem::Missing("limits", example));
