@@ -167,6 +167,7 @@ proptest! {
             Just("PING"), Just("echo"), Just("HELLO"), Just("CLIENT"), Just("INFO"),
             Just("COMMAND"), Just("CONFIG"), Just("AUTH"), Just("SELECT"), Just("QUIT"),
             Just("RESET"), Just("GET"), Just("CL.THROTTLE"), Just("TG.CHECK"),
+            Just("TG.MATCH"),
         ],
         first in prop_oneof![
             Just(None),
