@@ -211,6 +211,7 @@ impl RuleSet {
             .ok()
             .filter(|percent| *percent < 100);
         self.rules.push(Rule {
+            name: name.as_str().into(),
             identity: spec.identity,
             tiers,
             overrides: (!overrides.is_empty()).then(|| overrides.into()),
@@ -258,6 +259,11 @@ impl RuleSet {
             named.push((tier.name.into(), start..self.limits.len()));
         }
         Tiers::new(named, DEFAULT_TIER)
+    }
+
+    /// The names of all rules, in the order of the files.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| &*rule.name)
     }
 
     /// Every limit, in the order of its [`Series`], which starts at 1 (0 belongs

@@ -10,6 +10,7 @@ use crate::units::KeyHasher;
 /// A compiled rule. Its limits are ranges of the limits of all rules.
 #[derive(Debug)]
 pub(super) struct Rule {
+    pub(super) name: Box<str>,
     pub(super) identity: Identity,
     pub(super) tiers: Tiers,
     /// `None` where there are none, as with most rules.

@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(fault(b"*1\r\n$4\r\nPINGxx"), Some(BulkEnd));
         assert_eq!(fault(&[b'a'; 70_000]), Some(InlineTooLong));
         assert_eq!(
-            fault(&[&b"a ".repeat(65)[..], b"\n"].concat()),
+            fault(&[&b"a ".repeat(257)[..], b"\n"].concat()),
             Some(InlineTooLong)
         );
         assert_eq!(fault(b"echo \"a\n"), Some(Quotes));
