@@ -145,5 +145,62 @@ fn many_rules(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, floors, hot_key, million_keys, many_rules);
+/// Rules of all kinds, so that a request meets the same two however many others there are:
+/// by endpoint, by expression, by a header's or an attribute's value, in groups, and with
+/// overrides.
+fn mixed_rules(count: usize) -> String {
+    let limits = "key: user, algorithm: fixed_window, limits: { requests: 1000000000, window: 1h }";
+    let other = |number: usize| match number % 5 {
+        0 => format!("  - {{ endpoint: /api/v1/thing{number}, {limits} }}\n"),
+        1 => format!("  - {{ endpoint: 'regex:/r{number}/[a-z]+/.*', {limits} }}\n"),
+        2 => format!(
+            "  - {{ name: t{number}, when: {{ attributes: {{ tenant: t{number} }} }}, {limits} }}\n"
+        ),
+        3 => format!(
+            "  - {{ name: g{number}, endpoint: 'prefix:/p{number}', group: g, when: {{ headers: {{ X-A: present }} }}, {limits} }}\n"
+        ),
+        _ => format!(
+            "  - {{ name: o{number}, endpoint: '/o{number}/**', {limits}, overrides: [{{ endpoint: /o{number}/x, unlimited: true }}] }}\n"
+        ),
+    };
+    let met = format!(
+        "  - {{ name: met, endpoint: '/api/v1/{{id}}/x', {limits} }}\n  \
+           - {{ name: asked, when: {{ attributes: {{ tenant: acme }} }}, {limits} }}\n"
+    );
+    format!("rules:\n{met}{}", (0..count).map(other).collect::<String>())
+}
+
+/// The same request among more and more rules that it does not meet: what it takes must
+/// not grow.
+fn mixed_rules_around(c: &mut Criterion) {
+    for count in [1, 100, 10_000] {
+        let engine = engine(&mixed_rules(count), Fleet::alone());
+        let described = Described {
+            method: "GET",
+            path: "/api/v1/thing/x",
+            headers: &[("accept", "*/*"), ("x-b", "1")],
+            attributes: &[("user", "alice"), ("tenant", "acme")],
+            ..Described::default()
+        };
+        let request = Request {
+            subject: Subject::Described(described),
+            cost: Cost::ONE,
+        };
+        c.bench_function(
+            &format!("described request, {count} rules of all kinds"),
+            |b| {
+                b.iter(|| engine.snapshot().decide(black_box(&request), START).outcome);
+            },
+        );
+    }
+}
+
+criterion_group!(
+    benches,
+    floors,
+    hot_key,
+    million_keys,
+    many_rules,
+    mixed_rules_around
+);
 criterion_main!(benches);

@@ -28,7 +28,7 @@ use judged::{Judged, Tally};
 use per_call::PerCall;
 
 pub use authority::{Answering, Authority, Counted, Question, Ruling, Unanswered};
-pub use decision::{Decision, Described as DescribedLimit, Outcome};
+pub use decision::{Advised, Decision, Described as DescribedLimit, Outcome};
 pub use pending::{Begun, Pending};
 pub use request::{Request, Subject};
 
@@ -116,7 +116,8 @@ impl Snapshot<'_> {
             let pending = Pending::new(&applied, asked, request.cost, tally);
             return Begun::Pending(Box::new(pending));
         }
-        Begun::Decided(self.decided(tally, &applied, now))
+        let decided = self.decided(tally, &applied, request.cost, now);
+        Begun::Decided(decided)
     }
 
     /// Decides `request` at `now` for somebody who cannot wait: strict limits go by their
@@ -132,7 +133,7 @@ impl Snapshot<'_> {
             self.engine
                 .take_without_store(&mut tally, index, &applied[index], request.cost, now);
         }
-        self.decided(tally, &applied, now)
+        self.decided(tally, &applied, request.cost, now)
     }
 
     #[inline]
@@ -145,10 +146,15 @@ impl Snapshot<'_> {
         &self,
         mut tally: Tally,
         applied: &AppliedLimits<'r>,
+        cost: Cost,
         now: Timestamp,
     ) -> Decision<'r> {
         let peek = |index| Some(self.engine.probe(applied.get(index)?, Cost::ZERO, now));
         tally.look_again(peek);
+        if tally.advisers {
+            let limits = applied.iter().copied();
+            self.engine.advise(&mut tally, limits, cost, now);
+        }
         tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
     }
 
@@ -172,6 +178,7 @@ impl Snapshot<'_> {
                     all: Vec::new(),
                     stale: judged.stale,
                     now,
+                    advised: Vec::new(),
                 });
             }
             Subject::Rule { rule, key, tier } => {
@@ -182,6 +189,7 @@ impl Snapshot<'_> {
                         all: Vec::new(),
                         stale: None,
                         now,
+                        advised: Vec::new(),
                     });
                 }
             }
@@ -204,6 +212,10 @@ impl Snapshot<'_> {
         let mut asked = Places::new();
         let mut unasked = false;
         for (index, one) in applied.iter().enumerate() {
+            if !one.limit.mode.enforces() {
+                tally.advisers = true;
+                continue;
+            }
             if one.limit.consistency == Consistency::Strict {
                 if engine.asks(one.limit) {
                     asked.push(index);
@@ -298,6 +310,26 @@ impl Engine {
         tally.note(index, one.key, judged);
         if tally.refused {
             self.give_back(tally, cost, now);
+        }
+    }
+
+    /// Charges those of `limits` that never refuse, and notes what they say, unless the
+    /// others have refused: they change nothing for them.
+    #[cold]
+    fn advise<'a>(
+        &self,
+        tally: &mut Tally,
+        limits: impl Iterator<Item = Applied<'a>>,
+        cost: Cost,
+        now: Timestamp,
+    ) {
+        if tally.refused {
+            return;
+        }
+        for (index, one) in limits.enumerate() {
+            if !one.limit.mode.enforces() {
+                tally.advice.push((index, self.take(&one, cost, now)));
+            }
         }
     }
 

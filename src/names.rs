@@ -5,6 +5,9 @@
 
 /// Checks answered, by `rule`, `limit`, `outcome` and `door`.
 pub const CHECKS: &str = "tidegate_checks_total";
+/// What limits that never refuse would have decided of admitted requests, by `rule`,
+/// `limit`, `mode` and `outcome`.
+pub const ADVISORY_CHECKS: &str = "tidegate_advisory_checks_total";
 /// Time from a decoded request to its decision, by `door`.
 pub const DECISION_SECONDS: &str = "tidegate_decision_seconds";
 /// Cells in memory.

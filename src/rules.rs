@@ -5,16 +5,21 @@
 //! with line and column.
 
 mod duration;
+mod expression;
 mod fault;
+mod group;
 mod identity;
 mod matcher;
 mod path;
 mod pattern;
 mod preflight;
 mod reader;
+mod rule;
 mod schema;
 mod source;
+mod target;
 mod tree;
+mod when;
 
 #[cfg(test)]
 mod tests;
@@ -26,14 +31,18 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::units::{Key, Limit, LimitId, Series};
-use identity::{Identity, LazyAddress};
-use matcher::Matcher;
+use crate::units::{Answers, Key, Limit, LimitId, Series};
+use group::Standing;
+use identity::LazyAddress;
+use path::Path;
 use preflight::Preflight;
 use reader::{Report, Spot};
-use schema::{DEFAULT_TIER, RuleSpec, Schema};
+use rule::{Overrides, Percent, Rule, Tiers};
+use schema::{DEFAULT_TIER, RuleSpec, Schema, Tier};
+use target::Targets;
 
 pub use duration::{DurationError, parse_duration};
+pub use expression::ExpressionError;
 pub use fault::{At, Fault, Faults, Problem};
 pub use pattern::PatternError;
 pub use source::{Defaults, Format, Source};
@@ -68,7 +77,7 @@ pub struct RuleSet {
     limits: Vec<Arc<Limit>>,
     rules: Vec<Rule>,
     by_name: HashMap<String, usize, foldhash::fast::RandomState>,
-    matcher: Matcher,
+    targets: Targets,
 }
 
 /// A rule set, and what is doubtful about its files.
@@ -78,16 +87,6 @@ pub struct Compiled {
     pub rules: RuleSet,
     /// What the operator may not have meant.
     pub warnings: Vec<Fault>,
-}
-
-#[derive(Debug)]
-struct Rule {
-    identity: Identity,
-    /// The limits of each tier as a range of all limits; sorted by the tier's name.
-    tiers: Vec<(Box<str>, Range<usize>)>,
-    /// The limits of callers whose tier is unknown.
-    fallback: Range<usize>,
-    preflight: Preflight,
 }
 
 /// The fields at the top of `source`, each with its place and what stands there,
@@ -188,8 +187,9 @@ impl RuleSet {
             return Err(Faults(report.faults));
         }
         let mut rules = RuleSet::default();
-        for spec in specs {
-            rules.add(spec, defaults);
+        let standings = group::standings(&specs, &mut report.warnings);
+        for (spec, standing) in specs.into_iter().zip(standings) {
+            rules.add(spec, standing, defaults);
         }
         Ok(Compiled {
             rules,
@@ -197,39 +197,79 @@ impl RuleSet {
         })
     }
 
-    fn add(&mut self, spec: RuleSpec, defaults: &Defaults) {
+    fn add(&mut self, spec: RuleSpec, standing: Option<Standing>, defaults: &Defaults) {
         let index = self.rules.len();
-        self.matcher.add(index, &spec.pattern, &spec.methods);
-        let mut tiers: Vec<(Box<str>, Range<usize>)> = Vec::with_capacity(spec.tiers.len());
-        for tier in spec.tiers {
+        let name = spec.name;
+        let answers = &spec.answers;
+        let tiers = self.add_tiers((&name, None), spec.tiers, answers, defaults);
+        let mut overrides = Overrides::default();
+        for one in spec.overrides {
+            let within = (&*name, Some(&*one.name));
+            let tiers = self.add_tiers(within, one.tiers, answers, defaults);
+            overrides.add(one.target, tiers);
+        }
+        if spec.is_enabled {
+            self.targets.add(index, &spec.target);
+        }
+        let percent = usize::try_from(spec.percent)
+            .ok()
+            .filter(|percent| *percent < 100);
+        self.rules.push(Rule {
+            name: name.as_str().into(),
+            identity: spec.identity,
+            tiers,
+            overrides: (!overrides.is_empty()).then(|| overrides.into()),
+            remainder: spec.target.remainder().map(Box::new),
+            percent: percent.map(|percent| {
+                let space = format!("percent of {name}");
+                let hasher = defaults.secret.hasher(space.as_bytes());
+                Percent { percent, hasher }.into()
+            }),
+            standing,
+            preflight: spec.preflight,
+            is_enabled: spec.is_enabled,
+        });
+        self.by_name.insert(name, index);
+    }
+
+    /// Adds the limits of all `tiers` of a rule, or of an override within it.
+    fn add_tiers(
+        &mut self,
+        (rule, within): (&str, Option<&str>),
+        tiers: Vec<Tier>,
+        answers: &Arc<Answers>,
+        defaults: &Defaults,
+    ) -> Tiers {
+        let mut named: Vec<(Box<str>, Range<usize>)> = Vec::with_capacity(tiers.len());
+        for tier in tiers {
             let start = self.limits.len();
             for limit in tier.limits {
                 let series = u32::try_from(self.limits.len() + 1).unwrap_or(u32::MAX);
-                let id = LimitId::new(&spec.name, &tier.name, &limit.quota);
-                let made = Limit::new(id, &spec.name, &limit.name, limit.quota, &defaults.secret);
+                let id = match within {
+                    None => LimitId::new(rule, &tier.name, &limit.quota),
+                    Some(within) => LimitId::within(rule, within, &tier.name, &limit.quota),
+                };
+                let made = Limit::new(id, rule, &limit.name, limit.quota, &defaults.secret);
                 self.limits.push(Arc::new(Limit {
                     consistency: limit.consistency,
                     on_store_loss: limit.on_store_loss,
                     pace: limit.pace,
                     strict_timeout: limit.strict_timeout,
                     count_denied: limit.count_denied,
-                    answers: Arc::clone(&spec.answers),
+                    answers: Arc::clone(answers),
+                    mode: limit.mode,
                     series: Series(series),
                     ..made
                 }));
             }
-            tiers.push((tier.name.into(), start..self.limits.len()));
+            named.push((tier.name.into(), start..self.limits.len()));
         }
-        let default = tiers.iter().find(|(name, _)| **name == *DEFAULT_TIER);
-        let fallback = default.or(tiers.first()).map(|(_, limits)| limits.clone());
-        tiers.sort_by(|a, b| a.0.cmp(&b.0));
-        self.by_name.insert(spec.name, index);
-        self.rules.push(Rule {
-            identity: spec.identity,
-            tiers,
-            fallback: fallback.unwrap_or_default(),
-            preflight: spec.preflight,
-        });
+        Tiers::new(named, DEFAULT_TIER)
+    }
+
+    /// The names of all rules, in the order of the files.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| &*rule.name)
     }
 
     /// Every limit, in the order of its [`Series`], which starts at 1 (0 belongs
@@ -241,23 +281,36 @@ impl RuleSet {
     /// Adds to `applied` the limits of all rules that match `request`, in the
     /// order of the rules.
     ///
+    /// A rule matches by its endpoint and its `when`, for its part of the callers; of the
+    /// rules of one group only the first that does so applies.
+    ///
     /// The limits are those of the tier that the attribute `tier` names; a missing,
     /// contradictory or unknown one stands for the tier `default`, or failing that
     /// for the first tier of the rule. The client's address is `ip`, or failing that
     /// `peer`; a rule's other sources of identity fall back to it. A CORS preflight is
     /// not matched by rules that skip them, as rules do by default.
     pub fn matching<'r>(&'r self, request: &Described<'_>, applied: &mut AppliedLimits<'r>) {
-        let path = path::normalise(request.path);
+        let path = Path::new(request.path);
         let tier = identity::single(request.attributes, "tier");
         let address = LazyAddress::default();
         let is_preflight = preflight::is_one(request);
-        for index in self.matcher.find(request.method, &path) {
-            let rule = &self.rules[index];
+        let mut found = self.targets.find(request, &path);
+        found.retain(|index| {
+            let rule = &self.rules[*index];
             if is_preflight && rule.preflight == Preflight::Skip {
-                continue;
+                return false;
             }
+            let has = |percent: &Percent| {
+                percent.has(percent.hasher.key(&rule.identity.of(request, &address)))
+            };
+            rule.holds(request, &path) && rule.percent.as_deref().is_none_or(has)
+        });
+        group::keep_first(&self.rules, &mut found);
+        for index in found {
+            let rule = &self.rules[index];
             let identity = rule.identity.of(request, &address);
-            self.apply(rule, tier, |limit| limit.hasher.key(&identity), applied);
+            let limits = rule.limits(tier, Some((request, &path)));
+            self.apply(limits, |limit| limit.hasher.key(&identity), applied);
         }
     }
 
@@ -265,7 +318,8 @@ impl RuleSet {
     /// in `tier`.
     ///
     /// The key stands for the caller whatever the rule counts by; where that is one
-    /// source, the key and that source's value are the same caller.
+    /// source, the key and that source's value are the same caller. Who asks so has chosen
+    /// the rule: its endpoint, `when`, group and overrides are not looked at.
     ///
     /// # Errors
     /// [`UnknownRule`] if there is none; `applied` is as before.
@@ -277,34 +331,26 @@ impl RuleSet {
         applied: &mut AppliedLimits<'r>,
     ) -> Result<(), UnknownRule> {
         let index = self.by_name.get(rule).ok_or(UnknownRule)?;
-        let tier = tier.map(str::trim);
+        let rule = &self.rules[*index];
+        let has = |percent: &Percent| percent.has(identity::whole(&percent.hasher, key));
+        if !rule.is_enabled || !rule.percent.as_deref().is_none_or(has) {
+            return Ok(());
+        }
         let key_of = |limit: &Limit| identity::whole(&limit.hasher, key);
-        self.apply(&self.rules[*index], tier, key_of, applied);
+        self.apply(rule.limits(tier.map(str::trim), None), key_of, applied);
         Ok(())
     }
 
     fn apply<'r>(
         &'r self,
-        rule: &Rule,
-        tier: Option<&str>,
+        limits: Range<usize>,
         key_of: impl Fn(&Limit) -> Key,
         applied: &mut AppliedLimits<'r>,
     ) {
-        let limits = &self.limits[rule.limits(tier)];
-        applied.extend(limits.iter().map(|limit| Applied {
+        applied.extend(self.limits[limits].iter().map(|limit| Applied {
             limit,
             key: key_of(limit),
         }));
-    }
-}
-
-impl Rule {
-    fn limits(&self, tier: Option<&str>) -> Range<usize> {
-        tier.and_then(|tier| {
-            let at = self.tiers.binary_search_by(|(name, _)| (**name).cmp(tier));
-            Some(self.tiers[at.ok()?].1.clone())
-        })
-        .unwrap_or_else(|| self.fallback.clone())
     }
 }
 

@@ -15,7 +15,7 @@ pub use answers::{
 pub use key::{
     EncodedIdentity, Key, KeyHasher, KeySecret, KeySecretError, MapHasher, Partition, Partitions,
 };
-pub use limit::{Consistency, Limit, LimitId, Pace, STRICT_TIMEOUTS, Series, StoreLoss};
+pub use limit::{Consistency, Limit, LimitId, Mode, Pace, STRICT_TIMEOUTS, Series, StoreLoss};
 pub use quota::{Algorithm, MAX_LOG_AMOUNT, Quota, QuotaError};
 pub use time::{Nanos, Timestamp, WindowId};
 

@@ -135,6 +135,7 @@ period: Nanos::from_secs(1),
             all: Vec::new(),
             stale: None,
             now: Timestamp::EPOCH,
+            advised: Vec::new(),
         };
         let asked = if throttle { "CL.THROTTLE k 1 1 1\r\n" } else { "TG.CHECK r k\r\n" };
         let (mut parser, mut out) = (Parser::default(), Vec::new());
@@ -169,6 +170,7 @@ period: Nanos::from_secs(1),
             Just("PING"), Just("echo"), Just("HELLO"), Just("CLIENT"), Just("INFO"),
             Just("COMMAND"), Just("CONFIG"), Just("AUTH"), Just("SELECT"), Just("QUIT"),
             Just("RESET"), Just("GET"), Just("CL.THROTTLE"), Just("TG.CHECK"),
+            Just("TG.MATCH"),
         ],
         first in prop_oneof![
             Just(None),

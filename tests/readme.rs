@@ -244,12 +244,14 @@ fn the_floor_plan_leads_to_files() {
 #[test]
 fn the_example_rules_are_sound() {
     let readme = readme();
-    let yaml = readme.split("```yaml\n").nth(1).unwrap();
     let place = Place::new();
-    let file = place.write("rules.yaml", yaml.split("```").next().unwrap());
-    let output = place.run(["validate", &file]);
-    assert_eq!(stdout(&output), format!("{file}: sound, 2 rules\n"));
-    assert_eq!(stderr(&output), "");
+    for (number, rules) in [(1, 2), (2, 5)] {
+        let yaml = readme.split("```yaml\n").nth(number).unwrap();
+        let file = place.write("rules.yaml", yaml.split("```").next().unwrap());
+        let output = place.run(["validate", &file]);
+        assert_eq!(stdout(&output), format!("{file}: sound, {rules} rules\n"));
+        assert_eq!(stderr(&output), "");
+    }
 }
 
 #[test]

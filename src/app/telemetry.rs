@@ -14,6 +14,7 @@ use crate::names;
 /// What each metric is. Names of counters end in `_total`, of times in `_seconds`.
 const COUNTERS: &[(&str, &str)] = &[
     (names::CHECKS, "Checks answered"),
+    (names::ADVISORY_CHECKS, "What limits that never refuse said"),
     (
         names::OVERFLOW,
         "Checks answered from a limit's shared cell, the table being full",

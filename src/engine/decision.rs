@@ -1,4 +1,4 @@
-use crate::units::{Answers, Nanos, Series, Timestamp};
+use crate::units::{Answers, Mode, Nanos, Series, Timestamp};
 
 /// The answer to one [`Request`](super::Request).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,31 @@ pub struct Decision<'s> {
     pub stale: Option<Nanos>,
     /// When this was decided.
     pub now: Timestamp,
+    /// What the limits that apply and never refuse have said. Empty where the request
+    /// was not admitted: then they are not asked.
+    pub advised: Vec<Advised<'s>>,
+}
+
+/// What a limit that never refuses said of a request that was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advised<'s> {
+    /// The limit.
+    pub limit: Described<'s>,
+    /// Why it does not refuse: never [`Mode::Enforce`].
+    pub mode: Mode,
+    /// What it would have decided.
+    pub outcome: Outcome,
+}
+
+impl Advised<'_> {
+    /// Whether the caller is to be warned: the limit is soft, and the request over it.
+    pub const fn is_warning(&self) -> bool {
+        let over = matches!(
+            self.outcome,
+            Outcome::Refused { .. } | Outcome::Impossible | Outcome::Banned
+        );
+        matches!(self.mode, Mode::Soft) && over
+    }
 }
 
 impl<'s> Decision<'s> {
@@ -26,6 +51,12 @@ impl<'s> Decision<'s> {
     /// admits everything has none to rely on.
     pub fn figures(&self) -> Option<&Described<'s>> {
         self.limit.as_ref().filter(|_| self.outcome.has_figures())
+    }
+
+    /// The soft limit that the request is over; of several the one with the longest wait.
+    pub fn warning(&self) -> Option<&Advised<'s>> {
+        let over = self.advised.iter().filter(|said| said.is_warning());
+        over.max_by_key(|said| said.outcome.weight())
     }
 }
 
@@ -78,6 +109,17 @@ impl Outcome {
     /// Whether a limit that says this has figures to rely on.
     pub(super) const fn has_figures(self) -> bool {
         !matches!(self, Outcome::Bypassed | Outcome::Unavailable)
+    }
+
+    /// How long a refusal makes the caller wait: never is longer than any time, and
+    /// a lost store says nothing about the caller, so it comes before all.
+    pub(super) fn weight(self) -> (u8, Nanos) {
+        match self {
+            Outcome::Unavailable => (3, Nanos::MAX),
+            Outcome::Banned | Outcome::Impossible => (2, Nanos::MAX),
+            Outcome::Refused { retry_after } => (1, retry_after),
+            _ => (0, Nanos::ZERO),
+        }
     }
 
     /// The value of the `outcome` label.

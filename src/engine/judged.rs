@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use super::{Decision, DescribedLimit, Outcome};
+use super::{Advised, Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
 use crate::counters::{By, Taken};
 use crate::units::{Answers, Key, Limit, Nanos, Timestamp};
@@ -59,17 +59,6 @@ impl Judged {
         }
     }
 
-    /// How long a refusal makes the caller wait: never is longer than any time, and
-    /// a lost store says nothing about the caller, so it comes before all.
-    fn weight(&self) -> (u8, Nanos) {
-        match self.outcome {
-            Outcome::Unavailable => (3, Nanos::MAX),
-            Outcome::Banned | Outcome::Impossible => (2, Nanos::MAX),
-            Outcome::Refused { retry_after } => (1, retry_after),
-            _ => (0, Nanos::ZERO),
-        }
-    }
-
     /// Whether this admission leaves less than `other`; a bypassed limit leaves
     /// everything.
     fn is_tighter_than(&self, other: &Judged) -> bool {
@@ -121,6 +110,11 @@ pub(super) struct Tally {
     pub(super) taken: SmallVec<[(Key, Timestamp); 4]>,
     /// What each limit said, with its place, where all are to be told.
     told: Option<Vec<(usize, Judged)>>,
+    /// Whether there are limits that never refuse, to be asked when all others have
+    /// admitted.
+    pub(super) advisers: bool,
+    /// What those said: each with its place among the limits.
+    pub(super) advice: Vec<(usize, Judged)>,
 }
 
 impl Tally {
@@ -162,7 +156,7 @@ impl Tally {
         }
         let better = match &self.chosen {
             None => !self.refused || !judged.outcome.is_allowed(),
-            Some((_, best)) if self.refused => judged.weight() > best.weight(),
+            Some((_, best)) if self.refused => judged.outcome.weight() > best.outcome.weight(),
             Some((_, best)) => judged.is_tighter_than(best),
         };
         if better {
@@ -179,6 +173,15 @@ impl Tally {
         limit_at: impl Fn(usize) -> Option<&'r Limit>,
         now: Timestamp,
     ) -> Decision<'r> {
+        let advised = |(index, judged): (usize, Judged)| {
+            let limit = limit_at(index)?;
+            Some(Advised {
+                limit: judged.of_limit(limit),
+                mode: limit.mode,
+                outcome: judged.outcome,
+            })
+        };
+        let advised = self.advice.into_iter().filter_map(advised).collect();
         let said = self
             .chosen
             .and_then(|(index, judged)| Some((limit_at(index)?, judged)));
@@ -189,6 +192,7 @@ impl Tally {
                 all: Vec::new(),
                 stale: None,
                 now,
+                advised,
             };
         };
         let mut all = self.told.unwrap_or_default();
@@ -208,6 +212,7 @@ impl Tally {
             all,
             stale: judged.stale,
             now,
+            advised,
         }
     }
 }

@@ -108,6 +108,13 @@ impl Pending {
             let one = Applied { limit, key: *key };
             Some(engine.probe(&one, Cost::ZERO, now))
         });
+        if tally.advisers {
+            let limits = self.limits.iter().map(|one| Applied {
+                limit: &one.limit,
+                key: one.key,
+            });
+            engine.advise(&mut tally, limits, cost, now);
+        }
         tally.decision(
             |index| self.limits.get(index).map(|one| &*one.limit),
             decided_at,

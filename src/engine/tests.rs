@@ -1,3 +1,4 @@
+mod modes;
 mod strict;
 mod told;
 

@@ -4,6 +4,8 @@
 //! - `RateLimit-Policy` and `RateLimit`, structured fields (RFC 9651) as
 //!   draft-ietf-httpapi-ratelimit-headers has them since its version 08;
 //! - `Retry-After` (RFC 9110), in seconds, on refusals that waiting can cure;
+//! - `X-RateLimit-Warning`, the soft limit that an admitted request is over, as the name of a
+//!   policy;
 //! - `Access-Control-Expose-Headers`, so that scripts of other origins may read them.
 
 use std::fmt::Write as _;
@@ -42,6 +44,8 @@ pub enum FieldName {
     RateLimit,
     /// How long to wait.
     RetryAfter,
+    /// The soft limit that would have refused.
+    Warning,
     /// What scripts of other origins may read.
     Expose,
 }
@@ -56,6 +60,7 @@ impl FieldName {
             FieldName::Policy => "RateLimit-Policy",
             FieldName::RateLimit => "RateLimit",
             FieldName::RetryAfter => "Retry-After",
+            FieldName::Warning => "X-RateLimit-Warning",
             FieldName::Expose => "Access-Control-Expose-Headers",
         }
     }
@@ -72,7 +77,7 @@ pub fn retry_after(outcome: Outcome) -> Option<u64> {
 
 /// The fields that tell of `decision`: none where no limit applied.
 pub fn fields(decision: &Decision<'_>) -> Vec<Field> {
-    let mut fields = Vec::with_capacity(7);
+    let mut fields = Vec::with_capacity(8);
     let mut tell = |name, value| fields.push(Field { name, value });
     let figures = decision.figures();
     if let Some(limit) = figures.filter(|limit| limit.answers.x_ratelimit) {
@@ -107,7 +112,16 @@ pub fn fields(decision: &Decision<'_>) -> Vec<Field> {
     if let Some(seconds) = retry_after(decision.outcome) {
         tell(FieldName::RetryAfter, seconds.to_string());
     }
-    if figures.is_some_and(|limit| limit.answers.expose) {
+    let warning = decision.warning().map(|said| &said.limit);
+    if let Some(limit) = warning.filter(|limit| limit.answers.x_ratelimit) {
+        let mut name = String::new();
+        write_name(limit, &mut name);
+        tell(FieldName::Warning, name);
+    }
+    if figures
+        .or(warning)
+        .is_some_and(|limit| limit.answers.expose)
+    {
         let names: Vec<&str> = fields.iter().map(|field| field.name.text()).collect();
         let value = names.join(", ");
         fields.push(Field {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `CL.THROTTLE key max_burst count period [cost]` | limited, limit, remaining, retry after (s), reset after (s), as redis-cell |
 //! | `TG.CHECK rule key [cost [tier]]` | limited, limit, remaining, retry after (ms), reset after (ms) |
+//! | `TG.MATCH method path [COST n] [IP addr] [HEADER name value]… [ATTR name value]…` | the same, of all rules that match |
 //!
 //! `limited` is 0 or 1; a figure that does not exist (nothing to wait for, no limit
 //! applies) is −1; figures above 2^63−1 are answered as that. Waits are rounded up.
@@ -16,12 +17,14 @@
 mod check;
 mod frame;
 mod inline;
+mod matched;
 mod number;
 mod reply;
 mod session;
 
 pub use check::Ask;
 pub use frame::{Frame, FrameError, MAX_ARGS, MAX_BULK, MAX_FRAME, Parser};
+pub use matched::Matched;
 pub use session::{After, Session};
 
 /// What a client is told whose framing cannot be followed; the connection ends after it.

@@ -2,8 +2,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::DurationError;
+use super::expression::ExpressionError;
 use super::pattern::PatternError;
-use crate::units::{Algorithm, Consistency, Nanos, QuotaError, UnknownValue};
+use crate::units::{Algorithm, Consistency, Mode, Nanos, QuotaError, UnknownValue};
 
 /// Everything that is wrong with a set of rule files, in the order of the files
 /// and, within a file, of its text as far as it was read.
@@ -305,6 +306,69 @@ pub enum Problem {
          `content_type` such as text/plain"
     )]
     BodyNotJson(String),
+    /// A regular expression that cannot be used.
+    #[error("{found} {error}")]
+    Expression {
+        /// The text as it stands there.
+        found: String,
+        /// Why not.
+        error: ExpressionError,
+    },
+    /// A regular expression that matches no path.
+    #[error("{0} matches no path, for every path begins with a slash; write regex:^/v[0-9]+/.*$")]
+    NoPath(String),
+    /// `trailing_slash` where any tail may follow.
+    #[error("`trailing_slash` has no sense for an endpoint with an open end; leave it out")]
+    NoTrailingSlash,
+    /// A `when` that says nothing.
+    #[error("there is no condition here; write {{headers: {{X-Beta: \"1\"}}}} or leave `when` out")]
+    NoCondition,
+    /// A name of a header or attribute that none has.
+    #[error("{0} is no name of a header or attribute")]
+    FieldName(String),
+    /// Two names that are one.
+    #[error("{0} is here twice, for its case does not count; write a list of values")]
+    SameButForCase(String),
+    /// A condition without any value.
+    #[error("there is no value here; write one, or present or absent")]
+    NoValue,
+    /// A value that no header or attribute has.
+    #[error("{0} is an empty value, which is the same as none; write present or absent")]
+    EmptyValue(String),
+    /// Fields of which each says what to do.
+    #[error("`{0}` contradicts `{1}`; keep one of them")]
+    Contradiction(&'static str, &'static str),
+    /// A priority without a group.
+    #[error(
+        "all rules that match apply; a priority orders the rules of one `group`: write that too"
+    )]
+    NoGroup,
+    /// Not a part of the callers.
+    #[error("{0} is no part of the callers; write 0 to 100")]
+    Percent(u64),
+    /// A rule for none of the callers (a warning).
+    #[error("0 percent are nobody; write enabled: false to switch the rule off")]
+    NobodyAtAll,
+    /// An unlimited rule beside others (a warning).
+    #[error(
+        "limits nothing and exempts nobody from other rules; give it and them the same `group`, \
+         and it the higher `priority`"
+    )]
+    ExemptsNobody,
+    /// A rule or override that never applies (a warning).
+    #[error("never applies: \"{0}\" comes first and matches all that this does")]
+    Unreachable(String),
+    /// Two overrides of one name.
+    #[error("the override in line {line} is called {name} too; give one of them another `name`")]
+    DuplicateOverride {
+        /// The name.
+        name: String,
+        /// The line of the first.
+        line: usize,
+    },
+    /// A limit that never refuses, and so never waits (a warning).
+    #[error("a {} limit makes no request wait: it is counted as approximate, not {}", .0.name(), .1.name())]
+    NotAsked(Mode, Consistency),
 }
 
 /// `text` in quotes, on one line, shortened.

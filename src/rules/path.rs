@@ -1,4 +1,46 @@
 use std::borrow::Cow;
+use std::cell::OnceCell;
+
+/// A request's path in the spellings that rules may ask for.
+pub(super) struct Path<'a> {
+    stated: &'a str,
+    normal: Cow<'a, str>,
+    folded: OnceCell<String>,
+}
+
+impl<'a> Path<'a> {
+    pub(super) fn new(stated: &'a str) -> Path<'a> {
+        Path {
+            stated,
+            normal: normalise(stated),
+            folded: OnceCell::new(),
+        }
+    }
+
+    /// The path as [`normalise`] has it.
+    pub(super) fn normal(&self) -> &str {
+        &self.normal
+    }
+
+    /// The same in lower case (that of ASCII).
+    pub(super) fn folded(&self) -> &str {
+        self.folded.get_or_init(|| self.normal.to_ascii_lowercase())
+    }
+
+    /// Whether it was stated with a slash at its end.
+    pub(super) fn has_trailing_slash(&self) -> bool {
+        ends_with_slash(self.stated)
+    }
+}
+
+/// Whether `path` ends with a slash when its query and its dot segments are resolved.
+pub(super) fn ends_with_slash(path: &str) -> bool {
+    let end = path.find(['?', '#']).unwrap_or(path.len());
+    let last = path[..end].rsplit('/').next().unwrap_or_default();
+    let mut decoded = String::new();
+    decode_into(&mut decoded, last);
+    !is_normal_segment(decoded.as_bytes())
+}
 
 /// The one spelling of all paths that mean the same: without query, fragment,
 /// doubled or trailing slashes and dot segments, unreserved characters decoded
@@ -152,6 +194,16 @@ mod tests {
         }
         for path in ["", "/", "//", "/..", "?x", "/.", "http://host", "/a/.."] {
             assert_eq!(normalise(path), "/", "{path}");
+        }
+    }
+
+    #[test]
+    fn a_trailing_slash_is_known_behind_queries_and_dots() {
+        for path in ["/a/", "/a/?x", "/a/.", "/a/b/..", "/a/%2e", "/", ""] {
+            assert!(ends_with_slash(path), "{path}");
+        }
+        for path in ["/a", "/a?x=/", "/a/b#/", "/a/...", "/a/%2F"] {
+            assert!(!ends_with_slash(path), "{path}");
         }
     }
 

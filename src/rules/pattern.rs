@@ -6,8 +6,18 @@ pub(super) struct Pattern {
     /// The pattern, with everything exact in it normal.
     pub(super) text: String,
     pub(super) segments: Vec<Segment>,
-    /// Whether any tail may follow, none included.
-    pub(super) tail: bool,
+    pub(super) end: End,
+}
+
+/// What may follow the segments of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Nothing.
+    Here,
+    /// Any tail, none included.
+    Tail,
+    /// A segment that begins so, and any tail.
+    Start(Box<str>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +47,9 @@ pub enum PatternError {
     /// `**` before the end.
     #[error("has `**` before its end; write * for one segment and ** only last")]
     TailNotLast,
+    /// `**` in a prefix.
+    #[error("has `**`, which a prefix implies; leave it out")]
+    TailInPrefix,
 }
 
 impl Pattern {
@@ -45,8 +58,79 @@ impl Pattern {
         Pattern {
             text: "/**".to_owned(),
             segments: Vec::new(),
-            tail: true,
+            end: End::Tail,
         }
+    }
+
+    /// Reads what follows `prefix:`: a pattern that any tail may follow, in the middle of
+    /// a segment too unless it ends with a slash.
+    pub(super) fn parse_prefix(text: &str) -> Result<Pattern, PatternError> {
+        let mut pattern = Pattern::parse(text)?;
+        if pattern.end == End::Tail {
+            return Err(PatternError::TailInPrefix);
+        }
+        pattern.end = End::Tail;
+        if !text.ends_with('/')
+            && let Some(Segment::Exact(start)) = pattern
+                .segments
+                .pop_if(|last| matches!(last, Segment::Exact(_)))
+        {
+            pattern.end = End::Start(start);
+        }
+        pattern.text = format!("prefix:{text}");
+        Ok(pattern)
+    }
+
+    /// The pattern of all paths that begin with `start`, which is normal, for the
+    /// expression `text`.
+    pub(super) fn of_expression(text: &str, start: &str) -> Option<Pattern> {
+        if start.is_empty() {
+            return Some(Pattern {
+                text: text.to_owned(),
+                ..Pattern::every()
+            });
+        }
+        let mut segments = start.strip_prefix('/')?.split('/');
+        let last = segments.next_back().filter(|last| !last.is_empty());
+        Some(Pattern {
+            text: text.to_owned(),
+            segments: segments.map(|text| Segment::Exact(text.into())).collect(),
+            end: last.map_or(End::Tail, |last| End::Start(last.into())),
+        })
+    }
+
+    /// Whether every path of `other` is one of this pattern's.
+    pub(super) fn covers(&self, other: &Pattern) -> bool {
+        let count = self.segments.len();
+        let covered = |(ours, theirs): (&Segment, &Segment)| match ours {
+            Segment::Any => true,
+            Segment::Exact(_) => ours == theirs,
+        };
+        if other.segments.len() < count || !self.segments.iter().zip(&other.segments).all(covered) {
+            return false;
+        }
+        match (&self.end, other.segments.get(count)) {
+            (End::Tail, _) => true,
+            (End::Here, next) => next.is_none() && other.end == End::Here,
+            (End::Start(start), Some(Segment::Exact(next))) => next.starts_with(&**start),
+            (End::Start(_), Some(Segment::Any)) => false,
+            (End::Start(start), None) => {
+                matches!(&other.end, End::Start(next) if next.starts_with(&**start))
+            }
+        }
+    }
+
+    /// The same for paths in lower case.
+    pub(super) fn folded(mut self) -> Pattern {
+        for segment in &mut self.segments {
+            if let Segment::Exact(text) = segment {
+                text.make_ascii_lowercase();
+            }
+        }
+        if let End::Start(start) = &mut self.end {
+            start.make_ascii_lowercase();
+        }
+        self
     }
 
     /// Reads `/api/{id}/:name/*/**`. Exact parts are made normal as paths are.
@@ -59,13 +143,13 @@ impl Pattern {
         }
         let text = normalise(text).into_owned();
         let mut segments = Vec::new();
-        let mut tail = false;
+        let mut end = End::Here;
         for segment in text.split('/').filter(|segment| !segment.is_empty()) {
-            if tail {
+            if end == End::Tail {
                 return Err(PatternError::TailNotLast);
             }
             match segment {
-                "**" => tail = true,
+                "**" => end = End::Tail,
                 "*" => segments.push(Segment::Any),
                 _ => segments.push(Segment::parse(segment)?),
             }
@@ -73,7 +157,7 @@ impl Pattern {
         Ok(Pattern {
             text,
             segments,
-            tail,
+            end,
         })
     }
 }
@@ -121,7 +205,10 @@ mod tests {
     use super::*;
 
     fn shape(text: &str) -> String {
-        let pattern = Pattern::parse(text).unwrap();
+        shape_of(Pattern::parse(text).unwrap())
+    }
+
+    fn shape_of(pattern: Pattern) -> String {
         let mut shape: String = pattern
             .segments
             .iter()
@@ -130,8 +217,10 @@ mod tests {
                 Segment::Any => "[any]".to_owned(),
             })
             .collect();
-        if pattern.tail {
-            shape.push_str("...");
+        match pattern.end {
+            End::Here => {}
+            End::Tail => shape.push_str("..."),
+            End::Start(start) => shape.push_str(&format!("[{start}...")),
         }
         shape
     }
@@ -145,6 +234,59 @@ mod tests {
         assert_eq!(shape("/**"), "...");
         assert_eq!(shape("/"), "");
         assert_eq!(shape("/v1.0/a+b/%2f"), "[v1.0][a+b][%2F]");
+    }
+
+    #[test]
+    fn a_prefix_ends_at_a_slash_or_within_a_segment() {
+        let prefix = |text| Pattern::parse_prefix(text).map(shape_of);
+        assert_eq!(prefix("/a/b/").as_deref(), Ok("[a][b]..."));
+        assert_eq!(prefix("/a/b").as_deref(), Ok("[a][b..."));
+        assert_eq!(prefix("/a/{id}").as_deref(), Ok("[a][any]..."));
+        assert_eq!(prefix("/").as_deref(), Ok("..."));
+        assert_eq!(prefix("/a/**"), Err(PatternError::TailInPrefix));
+        assert_eq!(prefix("a"), Err(PatternError::NoSlash));
+    }
+
+    #[test]
+    fn an_expression_lies_under_what_it_begins_with() {
+        let under = |start| Pattern::of_expression("regex:x", start).map(shape_of);
+        assert_eq!(under("").as_deref(), Some("..."));
+        assert_eq!(under("/").as_deref(), Some("..."));
+        assert_eq!(under("/a/").as_deref(), Some("[a]..."));
+        assert_eq!(under("/a/v").as_deref(), Some("[a][v..."));
+        assert_eq!(under("a"), None);
+    }
+
+    #[test]
+    fn a_pattern_covers_those_whose_paths_it_has() {
+        let read = |text: &str| match text.strip_prefix("prefix:") {
+            Some(prefix) => Pattern::parse_prefix(prefix).unwrap(),
+            None => Pattern::parse(text).unwrap(),
+        };
+        for (wide, narrow) in [
+            ("/**", "/a"),
+            ("/a/*", "/a/b"),
+            ("/a/{x}", "/a/:y"),
+            ("/a/**", "/a"),
+            ("/a/**", "prefix:/a/b"),
+            ("prefix:/a", "/ab/c"),
+            ("prefix:/a", "prefix:/abc"),
+            ("prefix:/a", "prefix:/ab/"),
+        ] {
+            assert!(read(wide).covers(&read(narrow)), "{wide} {narrow}");
+        }
+        for (wide, narrow) in [
+            ("/a", "/**"),
+            ("/a/b", "/a/*"),
+            ("/a/*", "/a/**"),
+            ("/a", "/a/b"),
+            ("/a/b", "/a"),
+            ("prefix:/a", "/{x}"),
+            ("prefix:/a", "/**"),
+            ("prefix:/ab", "prefix:/a"),
+        ] {
+            assert!(!read(wide).covers(&read(narrow)), "{wide} {narrow}");
+        }
     }
 
     #[test]

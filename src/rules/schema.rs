@@ -2,37 +2,46 @@
 //! and the names of all can be.
 
 mod answers;
+mod grant;
 mod idle;
 mod limit;
+mod overrides;
 mod settings;
+mod target;
+mod when;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::fault::{Problem, quote};
+use super::fault::{At, Fault, Problem, quote};
 use super::identity::{Identity, KeySource};
-use super::pattern::{Pattern, split_method};
 use super::preflight::Preflight;
-use super::reader::{Fields, Report, Spot, text, wrong_kind};
+use super::reader::{Fields, Report, Spot, flag, number, text, wrong_kind};
 use super::source::Defaults;
+use super::target::{Spelling, Target};
 use super::tree::{Node, Value};
 use crate::units::Answers;
 use answers::AnswersSpec;
+use grant::grant;
 use limit::Scope;
+use overrides::overrides;
 use settings::Settings;
+use target::target;
 
 pub(super) use limit::{DEFAULT_TIER, Tier};
+pub(super) use overrides::OverrideSpec;
 
 /// The names at the top of a file.
 pub(crate) const FILE: [&str; 3] = ["rules", "defaults", "answers"];
-const DEFAULTS: [&str; 5] = [
+const DEFAULTS: [&str; 6] = [
     "algorithm",
     "consistency",
     "on_store_loss",
     "key",
     "preflight",
+    "mode",
 ];
-const RULE: [&str; 14] = [
+const RULE: [&str; 25] = [
     "name",
     "endpoint",
     "method",
@@ -47,25 +56,51 @@ const RULE: [&str; 14] = [
     "strict_timeout",
     "preflight",
     "answers",
-];
-const METHODS: [&str; 9] = [
-    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
+    "when",
+    "group",
+    "priority",
+    "enabled",
+    "percent",
+    "mode",
+    "unlimited",
+    "ban",
+    "overrides",
+    "case",
+    "trailing_slash",
 ];
 const WANT_KEY: &str = "a source of identity; write client, header:NAME or attribute:NAME";
-const WANT_METHOD: &str = "a method; write GET, POST or a list of methods";
 
 /// A rule as its file states it, with every default filled in.
 #[derive(Debug)]
 pub(super) struct RuleSpec {
     pub(super) name: String,
-    pub(super) pattern: Pattern,
-    /// In upper case, each once; none for all methods.
-    pub(super) methods: Vec<Box<str>>,
+    pub(super) target: Target,
     pub(super) identity: Identity,
-    /// In the order of the file, at least one.
+    /// In the order of the file; none if nothing is limited.
     pub(super) tiers: Vec<Tier>,
     pub(super) preflight: Preflight,
     pub(super) answers: Arc<Answers>,
+    pub(super) overrides: Vec<OverrideSpec>,
+    pub(super) group: Option<String>,
+    pub(super) priority: u64,
+    pub(super) is_enabled: bool,
+    /// At most 100.
+    pub(super) percent: u64,
+    file: Arc<str>,
+    at: At,
+}
+
+impl RuleSpec {
+    /// A warning about the rule's `field`.
+    pub(super) fn warning(&self, field: &str, problem: Problem) -> Fault {
+        Fault {
+            file: Arc::clone(&self.file),
+            at: self.at,
+            rule: Some(quote(&self.name)),
+            field: field.to_owned(),
+            problem,
+        }
+    }
 }
 
 /// Takes all but the rules out of the file `root`.
@@ -146,26 +181,8 @@ impl Schema<'_> {
     ) -> Option<RuleSpec> {
         let want = "a rule; write {endpoint: /path, limits: {default: {requests: 10, window: 1m}}}";
         let fields = Fields::read(node, spot, &RULE, want, report)?;
-        let endpoint = match fields.get("endpoint") {
-            None => Some((None, Pattern::every())),
-            Some(node) => endpoint(node, &spot.field("endpoint", node.at), report),
-        };
-        let stated = match fields.get("method") {
-            None => Some(Vec::new()),
-            Some(node) => methods(node, &spot.field("method", node.at), report),
-        };
-        let matcher = endpoint
-            .zip(stated)
-            .map(|((of_endpoint, pattern), stated)| {
-                if of_endpoint.is_some()
-                    && let Some(node) = fields.get("method")
-                {
-                    let problem = Problem::SaidTwice("method", "endpoint");
-                    report.fault(&spot.field("method", node.at), problem);
-                }
-                (of_endpoint.unwrap_or(stated), pattern)
-            });
-        let name = self.name(file, &fields, matcher.as_ref(), spot, report);
+        let target = target(&fields, Spelling::default(), spot, report);
+        let name = self.name(file, &fields, target.as_ref(), spot, report);
         let identity = fields
             .with("key", spot, report, key)
             .unwrap_or_else(|| identity.clone());
@@ -175,25 +192,51 @@ impl Schema<'_> {
             settings: own.over(settings),
             pace: pace.unwrap_or(self.defaults.pace),
             defaults: self.defaults.pace,
+            within: None,
         };
-        let Some(limits) = fields.get("limits") else {
-            let example = "limits: {default: {requests: 10, window: 1m}}";
-            report.fault(spot, Problem::Missing("limits", example));
-            return None;
+        let spelling = target
+            .as_ref()
+            .map_or(Spelling::default(), |it| it.spelling);
+        let overrides = match fields.get("overrides") {
+            None => Some(Vec::new()),
+            Some(node) => overrides(
+                node,
+                &scope,
+                spelling,
+                &spot.field("overrides", node.at),
+                report,
+            ),
         };
-        let tiers = scope.tiers(limits, &spot.field("limits", limits.at), report)?;
+        let is_enabled = fields.with("enabled", spot, report, flag);
+        let percent = fields.with("percent", spot, report, percent);
+        let group = fields.with("group", spot, report, self::name);
+        let priority = fields.with("priority", spot, report, number);
+        if let (Some(node), None) = (fields.get("priority"), fields.get("group")) {
+            report.fault(&spot.field("priority", node.at), Problem::NoGroup);
+        }
+        let tiers = grant(&fields, &scope, spot, report)?;
         let limits = tiers.iter().flat_map(|tier| &tier.limits);
         let consistency = limits.map(|limit| limit.consistency);
         idle::warn(&fields, &own, consistency, spot, report);
-        let (methods, pattern) = matcher?;
+        let grants_all = tiers.iter().all(|tier| tier.limits.is_empty());
+        if grants_all && fields.get("group").or(fields.get("overrides")).is_none() {
+            let at = fields.get("unlimited").map_or(spot.at, |node| node.at);
+            report.warn(&spot.field("unlimited", at), Problem::ExemptsNobody);
+        }
         Some(RuleSpec {
             name: name?,
-            pattern,
-            methods,
+            target: target?,
             identity,
             tiers,
             preflight: scope.settings.preflight.unwrap_or_default(),
             answers: Arc::new(scope.settings.answers.answers()),
+            overrides: overrides?,
+            group,
+            priority: priority.unwrap_or(0),
+            is_enabled: is_enabled.unwrap_or(true),
+            percent: percent.unwrap_or(100),
+            file: Arc::clone(file),
+            at: node.at,
         })
     }
 
@@ -202,21 +245,18 @@ impl Schema<'_> {
         &mut self,
         file: &Arc<str>,
         fields: &Fields<'_>,
-        matcher: Option<&(Vec<Box<str>>, Pattern)>,
+        target: Option<&Target>,
         spot: &Spot<'_>,
         report: &mut Report,
     ) -> Option<String> {
         let stated = fields.get("name");
         let at = stated.map_or(spot.at, |node| node.at);
         let here = spot.field("name", at);
-        let name = match (stated, matcher) {
+        let name = match (stated, target) {
             (Some(node), _) => name(node, &here, report)?,
             (None, None) => return None,
-            (None, Some((methods, pattern))) => {
-                let name = match methods.as_slice() {
-                    [] => pattern.text.clone(),
-                    _ => format!("{} {}", methods.join(","), pattern.text),
-                };
+            (None, Some(target)) => {
+                let name = stated_endpoint(target);
                 if !is_name(&name) {
                     report.fault(&here, Problem::NeedsName);
                     return None;
@@ -232,6 +272,27 @@ impl Schema<'_> {
         self.names.insert(name.clone(), (file.clone(), at.line));
         Some(name)
     }
+}
+
+/// Methods and endpoint as one text, which serves as a name.
+fn stated_endpoint(target: &Target) -> String {
+    match target.methods.as_slice() {
+        [] => target.pattern.text.clone(),
+        methods => format!("{} {}", methods.join(","), target.pattern.text),
+    }
+}
+
+/// A part of the callers.
+fn percent(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<u64> {
+    let percent = number(node, spot, report)?;
+    if percent > 100 {
+        report.fault(spot, Problem::Percent(percent));
+        return None;
+    }
+    if percent == 0 {
+        report.warn(spot, Problem::NobodyAtAll);
+    }
+    Some(percent)
 }
 
 /// What faults call the rule before it has been read.
@@ -276,77 +337,6 @@ fn defaults(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<(Settin
     let identity = fields.with("key", spot, report, key);
     let settings = Settings::read(&fields, spot, report);
     Some((settings, identity.unwrap_or_else(Identity::client)))
-}
-
-/// The pattern, and the methods that stand before it.
-fn endpoint(
-    node: &Node,
-    spot: &Spot<'_>,
-    report: &mut Report,
-) -> Option<(Option<Vec<Box<str>>>, Pattern)> {
-    let whole = text(node, spot, "an endpoint; write /api/v1/orders", report)?;
-    let (method, path) = split_method(whole);
-    let methods = match method {
-        None => None,
-        Some("*") => Some(Vec::new()),
-        Some(method) => Some(vec![one_method(method, spot, report)?]),
-    };
-    match Pattern::parse(path) {
-        Ok(pattern) => Some((methods, pattern)),
-        Err(error) => {
-            let found = quote(whole);
-            report.fault(spot, Problem::Endpoint { found, error });
-            None
-        }
-    }
-}
-
-/// One method or several; none, and `*`, for all.
-fn methods(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Vec<Box<str>>> {
-    let mut methods: Vec<Box<str>> = Vec::new();
-    let (mut every, mut sound) = (false, true);
-    each(node, spot, |node, spot| {
-        let Some(found) = text(node, spot, WANT_METHOD, report) else {
-            sound = false;
-            return;
-        };
-        if found == "*" {
-            every = true;
-            return;
-        }
-        match one_method(found, spot, report) {
-            Some(method) if !methods.contains(&method) => methods.push(method),
-            Some(_) => {}
-            None => sound = false,
-        }
-    });
-    if every {
-        methods.clear();
-    }
-    sound.then_some(methods)
-}
-
-/// A method in upper case.
-fn one_method(text: &str, spot: &Spot<'_>, report: &mut Report) -> Option<Box<str>> {
-    let proper = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-    if !(1..=32).contains(&text.len()) || !text.bytes().all(proper) {
-        report.fault(spot, Problem::Method(quote(text)));
-        return None;
-    }
-    let method = text.to_ascii_uppercase();
-    if !METHODS.contains(&method.as_str()) {
-        // One letter too many, too few or wrong, or two exchanged.
-        let meant = METHODS
-            .iter()
-            .find(|m| strsim::osa_distance(&method, m) <= 1);
-        let hint = match meant {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "check its spelling".to_owned(),
-        };
-        let found = quote(text);
-        report.warn(spot, Problem::UnusualMethod { found, hint });
-    }
-    Some(method.into())
 }
 
 /// What identifies the caller: one source or several; `None` where it is null.

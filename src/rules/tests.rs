@@ -4,6 +4,8 @@ mod hostile;
 mod loading;
 mod matching;
 mod places;
+mod target_faults;
+mod targets;
 
 use std::net::IpAddr;
 

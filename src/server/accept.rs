@@ -122,7 +122,7 @@ impl Accepting {
             match door {
                 Door::Resp => {
                     let id = NEXT.fetch_add(1, Ordering::Relaxed);
-                    resp::serve(stream, id, &shared, stop).await;
+                    resp::serve(stream, peer, id, &shared, stop).await;
                 }
                 Door::Http => http::serve(stream, peer, shared, stop).await,
                 Door::Admin => admin::serve(stream, peer, shared, stop).await,

@@ -42,6 +42,7 @@ const fn header_name(name: FieldName) -> HeaderName {
         FieldName::Policy => HeaderName::from_static("ratelimit-policy"),
         FieldName::RateLimit => HeaderName::from_static("ratelimit"),
         FieldName::RetryAfter => header::RETRY_AFTER,
+        FieldName::Warning => HeaderName::from_static("x-ratelimit-warning"),
         FieldName::Expose => header::ACCESS_CONTROL_EXPOSE_HEADERS,
     }
 }

@@ -1,3 +1,5 @@
+mod advice;
+
 use std::sync::OnceLock;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
@@ -6,6 +8,7 @@ use crate::engine::{Decision, Outcome};
 use crate::names;
 use crate::rules::RuleSet;
 use crate::units::{Nanos, Series};
+use advice::Advice;
 
 /// A way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,8 @@ struct Observed {
     rule: String,
     limit: String,
     counters: Counters,
+    /// Of limits that never refuse.
+    advice: Option<Box<Advice>>,
 }
 
 struct DoorMetrics {
@@ -101,12 +106,10 @@ impl Observer {
     pub fn new(rules: &RuleSet) -> Observer {
         // Series 0: the limits that no rule names; and last, decisions without a limit.
         let mut series = vec![Observed::new("", "throttle")];
-        series.extend(
-            rules
-                .limits()
-                .iter()
-                .map(|limit| Observed::new(&limit.rule, &limit.name)),
-        );
+        series.extend(rules.limits().iter().map(|limit| Observed {
+            advice: Advice::of(limit),
+            ..Observed::new(&limit.rule, &limit.name)
+        }));
         series.push(Observed::new("", ""));
         Observer {
             series,
@@ -125,6 +128,14 @@ impl Observer {
         };
         if let Some(observed) = self.series.get(index) {
             observed.count(door, decision.outcome);
+        }
+        for said in &decision.advised {
+            let Series(number) = said.limit.series;
+            let at = usize::try_from(number).ok();
+            let observed = at.and_then(|at| self.series.get(at));
+            if let Some(advice) = observed.and_then(|observed| observed.advice.as_ref()) {
+                advice.said(said);
+            }
         }
     }
 
@@ -178,6 +189,7 @@ impl Observed {
             rule: rule.to_owned(),
             limit: limit.to_owned(),
             counters: Counters::default(),
+            advice: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! One connection of the RESP door.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -25,10 +26,11 @@ const COMMANDS: usize = 256;
 /// One batch in so many is timed.
 const TIMED: u32 = 16;
 
-/// Answers `stream` until it ends, breaks the protocol or is too slow, or until `stop` is
+/// Answers `stream`, from a peer with the address `peer`, until it ends, breaks the protocol or is too slow, or until `stop` is
 /// done and everything that has arrived is answered.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Option<IpAddr>,
     id: u64,
     shared: &Shared,
     stop: impl Future<Output = ()>,
@@ -39,7 +41,7 @@ pub(super) async fn serve(
         shared.config.request_timeout,
         shared.config.resp_idle_timeout,
     );
-    let mut connection = Connection::new(id, shared);
+    let mut connection = Connection::new(id, peer, shared);
     loop {
         let next = connection.answer();
         if !connection.waiting.is_empty() {
@@ -95,6 +97,7 @@ pub(super) async fn serve(
 /// What is known of one connection between two reads.
 struct Connection<'s> {
     shared: &'s Shared,
+    peer: Option<IpAddr>,
     session: Session,
     parser: Parser,
     /// What was received, answered up to `start`.
@@ -119,9 +122,10 @@ enum Next {
 }
 
 impl<'s> Connection<'s> {
-    fn new(id: u64, shared: &'s Shared) -> Connection<'s> {
+    fn new(id: u64, peer: Option<IpAddr>, shared: &'s Shared) -> Connection<'s> {
         Connection {
             shared,
+            peer,
             session: Session::new(id),
             parser: Parser::default(),
             input: Vec::new(),
@@ -154,7 +158,8 @@ impl<'s> Connection<'s> {
                 }
             };
             let (session, output) = (&mut self.session, &mut self.output);
-            match command(&frame, session, output, self.shared, &snapshot, now) {
+            let at = (self.peer, now);
+            match command(&frame, session, output, self.shared, &snapshot, at) {
                 Done::Decided => decisions += 1,
                 Done::Waits(check) => self.waiting.push((output.len(), check)),
                 Done::Answered(After::Continue) => {}
@@ -194,7 +199,7 @@ impl<'s> Connection<'s> {
             written = *place;
             let decision = check.settle(&services.engine, answer, now);
             services.observer.decided(Door::Resp, &decision);
-            // Only rules have strict limits, and only `TG.CHECK` names rules.
+            // Only rules have strict limits, and `CL.THROTTLE` asks no rules.
             Ask::write_check(&mut self.output, &decision);
         }
         self.output
@@ -246,11 +251,11 @@ fn command(
     output: &mut Vec<u8>,
     shared: &Shared,
     snapshot: &Snapshot<'_>,
-    now: Timestamp,
+    (peer, now): (Option<IpAddr>, Timestamp),
 ) -> Done {
     match Ask::decode(frame, output) {
         Ok(Some(ask)) => {
-            let decision = match snapshot.begin(ask.request(), now) {
+            let decision = match ask.ask(peer, |request| snapshot.begin(request, now)) {
                 Begun::Decided(decision) => decision,
                 Begun::Pending(check) => return Done::Waits(check),
             };
@@ -336,7 +341,7 @@ mod tests {
     fn start_with(shared: Shared, buffer: usize) -> (DuplexStream, JoinHandle<()>) {
         let (ours, theirs) = duplex(buffer);
         let serving = tokio::spawn(async move {
-            serve(theirs, 1, &shared, std::future::pending()).await;
+            serve(theirs, None, 1, &shared, std::future::pending()).await;
         });
         (ours, serving)
     }
@@ -485,7 +490,7 @@ mod tests {
     #[test]
     fn the_input_grows_to_the_longest_command_and_no_further() {
         let shared = shared();
-        let mut connection = Connection::new(1, &shared);
+        let mut connection = Connection::new(1, None, &shared);
         let mut wire = b"*64\r\n".to_vec();
         while wire.len() < MAX_FRAME - 3_000 {
             wire.extend_from_slice(b"$2000\r\n");
@@ -510,7 +515,7 @@ mod tests {
     #[test]
     fn a_long_command_leaves_no_long_buffer_behind() {
         let shared = shared();
-        let mut connection = Connection::new(1, &shared);
+        let mut connection = Connection::new(1, None, &shared);
         let key = "x".repeat(60_000);
         connection.input = format!("*2\r\n$4\r\nECHO\r\n$60000\r\n{key}\r\n").into_bytes();
         assert!(matches!(connection.answer(), Next::Again));

@@ -23,6 +23,19 @@ impl LimitId {
         )
     }
 
+    /// The id of the limit of `quota`'s shape in `tier` of the override `within` of `rule`.
+    pub fn within(rule: &str, within: &str, tier: &str, quota: &Quota) -> LimitId {
+        // The length of the tier stands where the algorithm's name would.
+        LimitId(
+            format!(
+                "{}:{rule}/{}",
+                rule.len(),
+                LimitId::new(within, tier, quota).0
+            )
+            .into(),
+        )
+    }
+
     /// The id of a counter space that no rule names, such as the keys of one command.
     pub fn of_space(space: &str) -> LimitId {
         LimitId(space.into())
@@ -79,6 +92,34 @@ pub enum StoreLoss {
     Open,
     /// Everything is refused, as unavailable rather than as over the limit.
     Closed,
+}
+
+/// What a limit's refusal means to the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// It is refused.
+    #[default]
+    Enforce,
+    /// Nothing: the refusal is counted for the operator alone.
+    Shadow,
+    /// Nothing, but the caller and the operator are warned.
+    Soft,
+}
+
+impl Mode {
+    /// The word for it in rules and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Enforce => "enforce",
+            Mode::Shadow => "shadow",
+            Mode::Soft => "soft",
+        }
+    }
+
+    /// Whether the limit may refuse.
+    pub const fn enforces(self) -> bool {
+        matches!(self, Mode::Enforce)
+    }
 }
 
 /// The shortest and the longest time that a strict check may wait for the store. The
@@ -139,6 +180,8 @@ pub struct Limit {
     pub count_denied: bool,
     /// What its callers are told.
     pub answers: Arc<Answers>,
+    /// What its refusals mean.
+    pub mode: Mode,
     /// Where its figures are kept.
     pub series: Series,
     /// Makes the keys of this counter space.
@@ -160,6 +203,7 @@ impl Limit {
             strict_timeout: None,
             count_denied: false,
             answers: Arc::default(),
+            mode: Mode::default(),
             series: Series::PER_CALL,
             hasher,
         }
@@ -193,5 +237,9 @@ mod tests {
         let a = LimitId::new("a/1:b", "c", &quota(1, 1));
         let b = LimitId::new("a", "b/1:c", &quota(1, 1));
         assert_ne!(a, b);
+        let within = LimitId::within("a", "b", "c", &quota(1, 1));
+        assert_eq!(within.as_str(), "1:a/1:b/1:c/fixed_window/1s");
+        assert_ne!(within, LimitId::new("a", "b", &quota(1, 1)));
+        assert_ne!(within, LimitId::new("a", "b/1:c", &quota(1, 1)));
     }
 }

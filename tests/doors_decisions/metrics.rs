@@ -86,6 +86,42 @@ fn checks_are_counted_once_by_rule_limit_outcome_and_door() {
 }
 
 #[test]
+fn what_never_refuses_is_counted_beside_the_decision() {
+    let doors = serve(
+        "rules:\n\
+         - {name: hard, endpoint: /x, algorithm: fixed_window, limits: {requests: 3, window: 1m}}\n\
+         - {name: dark, endpoint: /x, mode: shadow, algorithm: fixed_window, limits: {requests: 2, window: 1m}}\n\
+         - {name: mild, endpoint: /x, mode: soft, algorithm: fixed_window, limits: {requests: 1, window: 1m}}\n",
+    );
+    let mut client = doors.client();
+    for allowed in [true, true, true, false] {
+        let said = client.command(&["TG.MATCH", "GET", "/x", "IP", "203.0.113.9"]);
+        assert_eq!(said.ints()[0] == 0, allowed);
+    }
+    let wanted = [
+        (["hard", "default/1m", "allowed", "resp"], 3),
+        (["hard", "default/1m", "refused", "resp"], 1),
+    ];
+    let wanted = wanted.map(|(labels, count)| (labels.map(str::to_owned), count));
+    assert_eq!(checks(&doors), wanted.into());
+    let page = doors.page();
+    let mut advisory: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("tidegate_advisory_checks_total"))
+        .collect();
+    advisory.sort_unstable();
+    assert_eq!(
+        advisory,
+        [
+            r#"{rule="dark",limit="default/1m",mode="shadow",outcome="allowed"} 2"#,
+            r#"{rule="dark",limit="default/1m",mode="shadow",outcome="refused"} 1"#,
+            r#"{rule="mild",limit="default/1m",mode="soft",outcome="allowed"} 1"#,
+            r#"{rule="mild",limit="default/1m",mode="soft",outcome="refused"} 2"#,
+        ]
+    );
+}
+
+#[test]
 fn no_name_that_a_client_chooses_makes_a_line() {
     let doors = serve(RULES);
     let mut client = doors.client();

@@ -51,7 +51,14 @@ fn by_http(doors: &Doors, reply: &Reply) -> Told {
 }
 
 fn by_resp(client: &mut Client, rule: &str, cost: u64) -> Told {
-    let said = client.command(&["TG.CHECK", rule, "alice", &cost.to_string(), "pro"]);
+    by_command(
+        client,
+        &["TG.CHECK", rule, "alice", &cost.to_string(), "pro"],
+    )
+}
+
+fn by_command(client: &mut Client, command: &[&str]) -> Told {
+    let said = client.command(command);
     let [limited, limit, remaining, wait, reset] = said.ints()[..] else {
         panic!("{said:?}");
     };
@@ -89,8 +96,9 @@ fn the_same_checks_are_told_the_same_by_every_door_at_every_step() {
     let rules = every_algorithm("{requests: 10, window: 10s}")
         + "- {name: stacked, endpoint: /stacked, key: attribute:user, algorithm: token_bucket, limits: {\
              free: {requests: 1, window: 1m}, pro: [{requests: 10, window: 10s}, {requests: 40, window: 1m}]}}\n";
-    let doors = [serve(&rules), serve(&rules), serve(&rules)];
+    let doors = [(); 4].map(|()| serve(&rules));
     let mut client = doors[2].client();
+    let mut matching = doors[3].client();
     for rule in algorithms().chain(["stacked"]) {
         let mut seen = BTreeSet::new();
         for step in 0..150 {
@@ -119,9 +127,27 @@ fn the_same_checks_are_told_the_same_by_every_door_at_every_step() {
             let named = by_http(&doors[0], &doors[0].ask(&named.to_string()));
             let described = by_http(&doors[1], &doors[1].ask(&described.to_string()));
             let by_resp = by_resp(&mut client, rule, cost);
+            let (path, stated) = (format!("//{rule}/?{step}"), cost.to_string());
+            let command = [
+                "TG.MATCH",
+                "post",
+                &path,
+                "ATTR",
+                "Tier",
+                "pro",
+                "IP",
+                "203.0.113.9",
+                "COST",
+                &stated,
+                "ATTR",
+                "user",
+                "alice",
+            ];
+            let by_match = by_command(&mut matching, &command);
             let place = format!("{rule}, step {step}, cost {cost}, seed {seed}");
             assert_eq!(named, described, "{place}");
             assert_eq!(named, by_resp, "{place}");
+            assert_eq!(named, by_match, "{place}");
             assert!(
                 (0..=named.limit).contains(&named.remaining),
                 "{place}: {named:?}"

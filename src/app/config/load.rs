@@ -317,9 +317,7 @@ fn compile(
 
 /// The names of the rules, each once, in their order.
 pub fn rule_names(rules: &RuleSet) -> Vec<&str> {
-    let mut names: Vec<&str> = rules.limits().iter().map(|limit| &*limit.rule).collect();
-    names.dedup();
-    names
+    rules.names().collect()
 }
 
 /// A file with settings in it is a config file; any other, even a broken one, is

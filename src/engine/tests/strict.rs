@@ -185,3 +185,44 @@ fn a_pending_check_may_be_carried_to_another_thread() {
     let engine = engine_of(MIXED, Fleet::with_store());
     is_send(&pending(&engine, &named("api", "alice", 1)));
 }
+
+#[test]
+fn a_shadow_is_charged_when_the_store_has_admitted_and_is_itself_never_asked() {
+    let rules = "
+defaults: { algorithm: fixed_window, consistency: strict }
+rules:
+  - { name: hard, limits: { requests: 9, window: 1m } }
+  - { name: dark, mode: shadow, limits: { requests: 9, window: 1d } }
+";
+    let engine = engine_of(rules, Fleet::with_store());
+    let request = Request {
+        subject: Subject::Described(Described::default()),
+        cost: Cost::ONE,
+    };
+    for (answer, left) in [
+        (ruling(&[refuses(5)]), None),
+        (ruling(&[admits(3)]), Some(8)),
+        (ruling(&[refuses(5)]), None),
+        (ruling(&[admits(2)]), Some(7)),
+    ] {
+        let mut pending = pending(&engine, &request);
+        let asked = &pending.question().limits;
+        assert_eq!((asked.len(), &*asked[0].limit.rule), (1, "hard"));
+        let decision = pending.settle(&engine, answer, START);
+        let told = decision.advised.first().map(|said| said.limit.remaining);
+        assert_eq!(told, left);
+    }
+}
+
+#[test]
+fn a_request_under_shadows_alone_never_waits() {
+    let rules = "rules: [{name: dark, mode: shadow, consistency: strict, limits: {requests: 1, window: 1m}}]";
+    let engine = engine_of(rules, Fleet::with_store());
+    let snapshot = engine.snapshot();
+    for _ in 0..3 {
+        let Begun::Decided(decision) = snapshot.begin(&named("dark", "alice", 1), START) else {
+            panic!("it asks");
+        };
+        assert_eq!(decision.outcome, Outcome::Unlimited);
+    }
+}

@@ -1,7 +1,8 @@
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use super::*;
-use crate::units::{Algorithm, Answers, Quota, Series, Timestamp};
+use crate::engine::Advised;
+use crate::units::{Algorithm, Answers, Mode, Quota, Series, Timestamp};
 
 /// 0.4 s past a second.
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_400_000_000);
@@ -32,6 +33,7 @@ fn decision(outcome: Outcome, limit: DescribedLimit<'_>) -> Decision<'_> {
         all: Vec::new(),
         stale: None,
         now: NOW,
+        advised: Vec::new(),
     }
 }
 
@@ -336,4 +338,30 @@ fn a_list_that_would_be_too_long_is_of_the_deciding_limit_alone() {
         parsed(&value(&decision, FieldName::RateLimit).unwrap()).len()
     };
     assert_eq!((list(16), list(17)), (16, 1));
+}
+
+#[test]
+fn a_soft_limit_that_is_exceeded_is_named_and_one_in_shadow_is_not() {
+    let over = Outcome::Refused {
+        retry_after: Nanos::from_secs(3),
+    };
+    for (mode, outcome, warning) in [
+        (Mode::Soft, over, Some("\"api/burst\"")),
+        (Mode::Soft, ALLOWED, None),
+        (Mode::Shadow, over, None),
+    ] {
+        let said = Decision {
+            limit: None,
+            advised: vec![Advised {
+                limit: burst(),
+                mode,
+                outcome,
+            }],
+            ..decision(Outcome::Unlimited, burst())
+        };
+        let told = fields(&said);
+        let told = told.iter().map(|field| (field.name, field.value.as_str()));
+        let expected = warning.map(|name| (FieldName::Warning, name));
+        assert!(told.eq(expected), "{mode:?}, {outcome:?}");
+    }
 }

@@ -1,10 +1,13 @@
+use std::net::IpAddr;
+
+use super::matched::Matched;
 use super::{After, Frame, number, reply};
 use crate::engine::{Decision, Outcome, Request, Subject};
 use crate::protocol::text::Shown;
 use crate::units::{Algorithm, Cost, Nanos, Quota, QuotaError};
 
-/// A check as one of the two commands asks for it.
-#[derive(Clone, Copy, Debug)]
+/// A check as one of the three commands asks for it.
+#[derive(Clone, Debug)]
 pub enum Ask<'a> {
     /// `CL.THROTTLE`, answered as redis-cell does: waits in seconds. A peek is never
     /// limited and has nothing to wait for.
@@ -12,11 +15,13 @@ pub enum Ask<'a> {
     /// `TG.CHECK`: the same five figures, with waits in milliseconds. A check admitted
     /// by a leaky bucket with a delay answers the delay as the wait.
     Check(Request<'a>),
+    /// `TG.MATCH`: a described request, answered as `TG.CHECK` is.
+    Match(Box<Matched<'a>>),
 }
 
 /// Why a command that asks for a check cannot be understood. The connection goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum AskError {
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(super) enum AskError<'a> {
     #[error("wrong number of arguments for '{0}' command")]
     Arity(&'static str),
     #[error("{0} must be a whole number from 0 to 9223372036854775807")]
@@ -25,6 +30,12 @@ pub(super) enum AskError {
     Quota(QuotaError),
     #[error("{0} must be UTF-8")]
     Text(&'static str),
+    #[error("unknown option '{0}'; write COST n, IP addr, HEADER name value or ATTR name value")]
+    Option(Shown<'a>),
+    #[error("'{0}' is there twice")]
+    Again(Shown<'a>),
+    #[error("'{0}' is not an IP address")]
+    Address(Shown<'a>),
 }
 
 impl<'a> Ask<'a> {
@@ -39,6 +50,8 @@ impl<'a> Ask<'a> {
             throttle(frame)
         } else if name.eq_ignore_ascii_case(b"TG.CHECK") {
             check(frame)
+        } else if name.eq_ignore_ascii_case(b"TG.MATCH") {
+            Matched::read(frame).map(|matched| Ask::Match(Box::new(matched)))
         } else {
             return Ok(None);
         };
@@ -48,14 +61,17 @@ impl<'a> Ask<'a> {
         })
     }
 
-    /// What the engine is to decide.
-    pub fn request(&self) -> &Request<'a> {
+    /// Hands what the engine is to decide to `decide`. `peer` is the address of the asker
+    /// itself.
+    #[inline]
+    pub fn ask<R>(&self, peer: Option<IpAddr>, decide: impl FnOnce(&Request<'_>) -> R) -> R {
         match self {
-            Ask::Throttle(request) | Ask::Check(request) => request,
+            Ask::Throttle(request) | Ask::Check(request) => decide(request),
+            Ask::Match(matched) => matched.ask(peer, decide),
         }
     }
 
-    /// Writes the answer to a `TG.CHECK` whose rule exists: the command itself need not
+    /// Writes the answer to a `TG.CHECK` whose rule exists, or to a `TG.MATCH`: the command itself need not
     /// be kept for it.
     pub fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>) {
         write_check(out, decision, "");
@@ -72,11 +88,12 @@ impl<'a> Ask<'a> {
                 };
                 write_check(out, decision, rule);
             }
+            Ask::Match(_) => write_check(out, decision, ""),
         }
     }
 }
 
-fn throttle<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError> {
+fn throttle<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError<'a>> {
     let (Some(key), Some(max_burst), Some(count), Some(period), 5..=6) = (
         frame.arg(1),
         frame.arg(2),
@@ -105,15 +122,15 @@ fn throttle<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError> {
     }))
 }
 
-fn check<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError> {
+fn check<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError<'a>> {
     let (Some(rule), Some(key), 3..=5) = (frame.arg(1), frame.arg(2), frame.count()) else {
         return Err(AskError::Arity("tg.check"));
     };
-    let rule = std::str::from_utf8(rule).map_err(|_| AskError::Text("rule"))?;
+    let rule = utf8(rule, "rule")?;
     let cost = cost(frame.arg(3))?;
     let tier = match frame.arg(4) {
         None => None,
-        Some(tier) => Some(std::str::from_utf8(tier).map_err(|_| AskError::Text("tier"))?),
+        Some(tier) => Some(utf8(tier, "tier")?),
     };
     Ok(Ask::Check(Request {
         subject: Subject::Rule { rule, key, tier },
@@ -121,7 +138,11 @@ fn check<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError> {
     }))
 }
 
-fn cost(arg: Option<&[u8]>) -> Result<Cost, AskError> {
+pub(super) fn utf8<'a>(text: &'a [u8], what: &'static str) -> Result<&'a str, AskError<'a>> {
+    std::str::from_utf8(text).map_err(|_| AskError::Text(what))
+}
+
+pub(super) fn cost(arg: Option<&[u8]>) -> Result<Cost, AskError<'static>> {
     match arg {
         None => Ok(Cost::ONE),
         Some(text) => number::natural(text)
@@ -198,7 +219,10 @@ mod tests {
         let (mut parser, mut out) = (Parser::default(), Vec::new());
         let frame = parser.next(input.as_bytes()).unwrap().unwrap();
         match Ask::decode(&frame, &mut out) {
-            Ok(ask) => Ok(format!("{:?}", ask.unwrap().request())),
+            Ok(ask) => {
+                let peer = Some([192, 0, 2, 1].into());
+                Ok(ask.unwrap().ask(peer, |request| format!("{request:?}")))
+            }
             Err(After::Malformed) => Err(String::from_utf8(out).unwrap()),
             Err(after) => panic!("{after:?}"),
         }
@@ -221,6 +245,7 @@ mod tests {
             all: Vec::new(),
             stale: None,
             now: Timestamp::EPOCH,
+            advised: Vec::new(),
         }
     }
 
@@ -278,6 +303,103 @@ mod tests {
         assert_eq!(said, Ok(format!("{:?}", request(1, None))));
         let said = ask(&["TG.CHECK", "orders", "alice", "3", "pro"]);
         assert_eq!(said, Ok(format!("{:?}", request(3, Some("pro")))));
+    }
+
+    #[test]
+    fn a_match_describes_the_request_by_options_in_any_order() {
+        use crate::rules::Described;
+        let request = |described, cost| {
+            let subject = Subject::Described(described);
+            let cost = Cost::new(cost);
+            Ok(format!("{:?}", Request { subject, cost }))
+        };
+        let plain = Described {
+            method: "POST",
+            path: "/a?b",
+            peer: Some([192, 0, 2, 1].into()),
+            ..Described::default()
+        };
+        assert_eq!(ask(&["TG.MATCH", "POST", "/a?b"]), request(plain, 1));
+        let full = Described {
+            ip: Some([203, 0, 113, 9].into()),
+            headers: &[("x-key", " K "), ("accept", "")],
+            attributes: &[("tier", "pro")],
+            ..plain
+        };
+        let words = [
+            "tg.match",
+            "POST",
+            "/a?b",
+            "header",
+            "X-Key",
+            " K ",
+            "ATTR",
+            "Tier",
+            "pro",
+            "IP",
+            "::ffff:203.0.113.9",
+            "HEADER",
+            "accept",
+            "",
+            "cost",
+            "0",
+        ];
+        assert_eq!(ask(&words), request(full, 0));
+    }
+
+    #[test]
+    fn a_match_that_cannot_be_understood_is_an_error_that_says_why() {
+        for (words, error) in [
+            (
+                &["GET"] as &[&str],
+                "wrong number of arguments for 'tg.match' command",
+            ),
+            (
+                &["GET", "/", "COST"],
+                "wrong number of arguments for 'tg.match' command",
+            ),
+            (
+                &["GET", "/", "HEADER", "a"],
+                "wrong number of arguments for 'tg.match' command",
+            ),
+            (
+                &["GET", "/", "COST", "x"],
+                "cost must be a whole number from 0 to 9223372036854775807",
+            ),
+            (
+                &["GET", "/", "IP", "here\n"],
+                "'here\\x0a' is not an IP address",
+            ),
+            (
+                &["GET", "/", "5"],
+                "unknown option '5'; write COST n, IP addr, HEADER name value or ATTR name value",
+            ),
+            (
+                &["GET", "/", "COST", "1", "cost", "1"],
+                "'cost' is there twice",
+            ),
+            (
+                &["GET", "/", "IP", "::1", "IP", "::1"],
+                "'IP' is there twice",
+            ),
+            (
+                &["GET", "/", "HEADER", "a", "b", "HEADER", "A", "b"],
+                "'A' is there twice",
+            ),
+        ] {
+            let all: Vec<&str> = ["TG.MATCH"].iter().chain(words).copied().collect();
+            assert_eq!(ask(&all), Err(format!("-ERR {error}\r\n")), "{words:?}");
+        }
+        let one = ["HEADER", "n", "v", "ATTR", "n", "v"];
+        let all: Vec<&str> = ["TG.MATCH", "GET", "/"]
+            .iter()
+            .chain(&one)
+            .copied()
+            .collect();
+        assert!(
+            ask(&all).is_ok(),
+            "a header and an attribute may share a name"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@ use smallvec::SmallVec;
 use super::inline;
 
 /// The most arguments of one command, its name among them.
-pub const MAX_ARGS: usize = 64;
+pub const MAX_ARGS: usize = 256;
 /// The longest argument, in bytes; also the longest inline command.
 pub const MAX_BULK: usize = 64 * 1_024;
 /// The longest command, in bytes, with all that frames it.
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(fault(&b"*1\r\n".repeat(200_000)), Some(NotABulk(b'*')));
         assert_eq!(fault(b"*1\r\n:1\r\n"), Some(NotABulk(b':')));
         assert_eq!(fault(b"*100000\r\n"), Some(ArrayLength));
-        assert_eq!(fault(b"*65\r\n"), Some(ArrayLength));
+        assert_eq!(fault(b"*257\r\n"), Some(ArrayLength));
         assert_eq!(fault(b"*x\r\n"), Some(ArrayLength));
         assert_eq!(fault(b"*\r\n"), Some(ArrayLength));
         assert_eq!(fault(b"*1\n"), Some(ArrayLength));
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(fault(b"*1\r\n$4\r\nPINGxx"), Some(BulkEnd));
         assert_eq!(fault(&[b'a'; 70_000]), Some(InlineTooLong));
         assert_eq!(
-            fault(&[&b"a ".repeat(65)[..], b"\n"].concat()),
+            fault(&[&b"a ".repeat(257)[..], b"\n"].concat()),
             Some(InlineTooLong)
         );
         assert_eq!(fault(b"echo \"a\n"), Some(Quotes));

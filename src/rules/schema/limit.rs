@@ -5,7 +5,7 @@ use super::super::reader::{Fields, Report, Spot, duration, entries, flag, near, 
 use super::super::tree::{Node, Value};
 use super::settings::Settings;
 use super::{idle, is_name, name, quote};
-use crate::units::{Algorithm, Consistency, Nanos, Pace, Quota, QuotaError, StoreLoss};
+use crate::units::{Algorithm, Consistency, Mode, Nanos, Pace, Quota, QuotaError, StoreLoss};
 
 const LIMIT: [&str; 13] = [
     "requests",
@@ -29,7 +29,7 @@ const SMALL: u64 = 100;
 /// The tier of callers whose own is unknown.
 pub(in crate::rules) const DEFAULT_TIER: &str = "default";
 
-/// The limits of one tier, at least one.
+/// The limits of one tier; none if nothing is limited.
 #[derive(Debug)]
 pub(in crate::rules) struct Tier {
     pub(in crate::rules) name: String,
@@ -46,6 +46,7 @@ pub(in crate::rules) struct LimitSpec {
     pub(in crate::rules) pace: Pace,
     pub(in crate::rules) strict_timeout: Option<Nanos>,
     pub(in crate::rules) count_denied: bool,
+    pub(in crate::rules) mode: Mode,
     line: usize,
 }
 
@@ -57,9 +58,46 @@ pub(super) struct Scope {
     pub(super) pace: Pace,
     /// The pace where neither rule nor limit says anything.
     pub(super) defaults: Pace,
+    /// The name of the override whose limits these are.
+    pub(super) within: Option<String>,
 }
 
 impl Scope {
+    /// The same for the limits of the override called `name`.
+    pub(super) fn within(&self, name: &str) -> Scope {
+        Scope {
+            settings: self.settings.clone(),
+            within: Some(name.to_owned()),
+            ..*self
+        }
+    }
+
+    /// The limit of a `tier` that admits nothing, in `line`. It needs no store.
+    pub(super) fn ban(&self, tier: &str, line: usize) -> Tier {
+        Tier {
+            name: tier.to_owned(),
+            limits: vec![LimitSpec {
+                name: self.name(&format!("{tier}/ban")),
+                quota: Quota::BAN,
+                consistency: Consistency::Local,
+                on_store_loss: StoreLoss::Local,
+                pace: self.pace,
+                strict_timeout: None,
+                count_denied: false,
+                mode: self.settings.mode.unwrap_or_default(),
+                line,
+            }],
+        }
+    }
+
+    /// The name of a limit within its rule.
+    fn name(&self, name: &str) -> String {
+        match &self.within {
+            Some(within) => format!("{within} {name}"),
+            None => name.to_owned(),
+        }
+    }
+
     /// Reads a map of tiers, or the limits of the default tier alone. `None` if there
     /// is any fault in them.
     pub(super) fn tiers(
@@ -86,7 +124,9 @@ impl Scope {
         if report.faults.len() > before {
             return None;
         }
-        if let Some(first) = tiers.first()
+        // What an override does not name stays as its rule has it.
+        if self.within.is_none()
+            && let Some(first) = tiers.first()
             && tiers.iter().all(|tier| tier.name != DEFAULT_TIER)
         {
             report.warn(spot, Problem::NoDefaultTier(first.name.clone()));
@@ -130,6 +170,8 @@ impl Scope {
             }
             Value::Map(map) if !map.is_empty() => read(node, spot),
             Value::List(_) | Value::Map(_) | Value::Null => report.fault(spot, Problem::NoLimit),
+            Value::Text(word) if word == "unlimited" => {}
+            Value::Text(word) if word == "ban" => return Some(self.ban(tier, spot.at.line)),
             _ => read(node, spot),
         }
         let name = tier.to_owned();
@@ -222,14 +264,27 @@ impl Scope {
             let node = fields.get("burst").map_or(spot.at, |node| node.at);
             report.warn(&spot.field("burst", node), problem);
         }
+        let mode = settings.mode.unwrap_or_default();
+        let asks = !mode.enforces() && consistency.may_ask();
+        if asks {
+            let problem = Problem::NotAsked(mode, consistency);
+            report.warn(spot, problem);
+        }
+        let name = stated_name.unwrap_or_else(|| format!("{tier}/{window}"));
         Some(LimitSpec {
-            name: stated_name.unwrap_or_else(|| format!("{tier}/{window}")),
+            name: self.name(&name),
             quota,
-            consistency,
+            // What never refuses must never make a request wait for the store.
+            consistency: if asks {
+                Consistency::Approximate
+            } else {
+                consistency
+            },
             on_store_loss: settings.on_store_loss.unwrap_or_default(),
             pace: pace.unwrap_or(self.pace),
             strict_timeout: settings.strict_timeout,
             count_denied: count_denied.unwrap_or(false),
+            mode,
             line: spot.at.line,
         })
     }

@@ -3,7 +3,7 @@ use super::super::reader::{Fields, Report, Spot, duration, word};
 use super::super::tree::Node;
 use super::answers::AnswersSpec;
 use crate::rules::preflight::Preflight;
-use crate::units::{Algorithm, Consistency, Nanos, Pace, STRICT_TIMEOUTS, StoreLoss};
+use crate::units::{Algorithm, Consistency, Mode, Nanos, Pace, STRICT_TIMEOUTS, StoreLoss};
 
 /// What can be set for a file, a rule and a limit alike, as far as one of them
 /// states it.
@@ -18,6 +18,8 @@ pub(super) struct Settings {
     pub(super) strict_timeout: Option<Nanos>,
     pub(super) preflight: Option<Preflight>,
     pub(super) answers: AnswersSpec,
+    /// Of files and rules alone.
+    pub(super) mode: Option<Mode>,
 }
 
 pub(super) const INTERVAL: &str = "sync_interval";
@@ -53,6 +55,10 @@ impl Settings {
             answers: fields
                 .with("answers", spot, report, AnswersSpec::read)
                 .unwrap_or_default(),
+            mode: fields.with("mode", spot, report, |node, spot, report| {
+                let modes = [Mode::Enforce, Mode::Shadow, Mode::Soft];
+                word(node, spot, &modes.map(|mode| (mode.name(), mode)), report)
+            }),
         }
     }
 
@@ -68,6 +74,7 @@ impl Settings {
             strict_timeout: self.strict_timeout.or(wider.strict_timeout),
             preflight: self.preflight.or(wider.preflight),
             answers: self.answers.over(&wider.answers),
+            mode: self.mode.or(wider.mode),
         }
     }
 

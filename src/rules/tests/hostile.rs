@@ -90,7 +90,7 @@ fn large_files_are_read_in_time_that_grows_as_they_do() {
     assert_eq!(compile(&[("r.toml", &keys)]).unwrap_err().len(), 20_000);
 }
 
-const FIELDS: [&str; 25] = [
+const FIELDS: [&str; 42] = [
     "rules",
     "defaults",
     "name",
@@ -111,6 +111,23 @@ const FIELDS: [&str; 25] = [
     "sync_max_interval",
     "strict_timeout",
     "count_denied",
+    "when",
+    "headers",
+    "attributes",
+    "not",
+    "group",
+    "priority",
+    "enabled",
+    "percent",
+    "mode",
+    "unlimited",
+    "ban",
+    "overrides",
+    "case",
+    "trailing_slash",
+    "x-a",
+    "tenant",
+    "plan",
     "<<",
     "no",
     "1",
@@ -126,14 +143,18 @@ fn any_value() -> impl Strategy<Value = serde_json::Value> {
         any::<f64>().prop_map(Into::into),
         (0_u64..100).prop_map(Into::into),
         "[0-9]{1,3}(ms|s|m|h|d|x)".prop_map(Into::into),
-        "(GET |post:|)/[a-c{}:*/%]{0,8}".prop_map(Into::into),
+        "(GET |post:|)(prefix:|regex:|)/[a-c{}:*/%(\\[+?)]{0,8}".prop_map(Into::into),
         prop::sample::select(vec![
             "client",
             "header:x",
             "token_bucket",
             "local",
             "strict",
-            "month"
+            "month",
+            "present",
+            "unlimited",
+            "ban",
+            "soft"
         ])
         .prop_map(Into::into),
         any::<String>().prop_map(Into::into),

@@ -23,6 +23,7 @@ fn decision(outcome: Outcome, reset_after: Nanos) -> Decision<'static> {
         all: Vec::new(),
         stale: Some(Nanos::from_millis(7)),
         now: NOW,
+        advised: Vec::new(),
     }
 }
 

@@ -1,0 +1,147 @@
+use std::ops::Range;
+
+use super::Described;
+use super::group::Standing;
+use super::identity::Identity;
+use super::path::Path;
+use super::preflight::Preflight;
+use super::target::{Remainder, Targets};
+use crate::units::KeyHasher;
+
+/// A compiled rule. Its limits are ranges of the limits of all rules.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) name: Box<str>,
+    pub(super) identity: Identity,
+    pub(super) tiers: Tiers,
+    /// `None` where there are none, as with most rules.
+    pub(super) overrides: Option<Box<Overrides>>,
+    pub(super) remainder: Option<Box<Remainder>>,
+    pub(super) percent: Option<Box<Percent>>,
+    pub(super) standing: Option<Standing>,
+    pub(super) preflight: Preflight,
+    /// A rule that is not enabled is known by its name, and limits nobody.
+    pub(super) is_enabled: bool,
+}
+
+/// The limits of each tier; none where nothing is limited.
+#[derive(Debug, Default)]
+pub(super) struct Tiers {
+    /// Sorted by name.
+    by_name: Vec<(Box<str>, Range<usize>)>,
+    /// Which of them is for callers whose tier is unknown.
+    fallback: usize,
+}
+
+/// Limits that replace those of their rule for some requests.
+#[derive(Debug, Default)]
+pub(super) struct Overrides {
+    targets: Targets,
+    all: Vec<(Option<Remainder>, Tiers)>,
+}
+
+/// Which part of the callers a rule is for.
+#[derive(Debug)]
+pub(super) struct Percent {
+    /// Below 100.
+    pub(super) percent: usize,
+    /// Of the rule, so that rules choose their callers independently.
+    pub(super) hasher: KeyHasher,
+}
+
+impl Tiers {
+    /// The tiers `named`, in the order of the file. Unknown callers get `default`, or
+    /// failing that the first.
+    pub(super) fn new(mut named: Vec<(Box<str>, Range<usize>)>, default: &str) -> Tiers {
+        let known = named.iter().any(|(name, _)| **name == *default);
+        let fallback = if known {
+            Some(default.into())
+        } else {
+            named.first().map(|one| one.0.clone())
+        };
+        named.sort_by(|a, b| a.0.cmp(&b.0));
+        let at = |name: Box<str>| named.iter().position(|one| one.0 == name);
+        Tiers {
+            fallback: fallback.and_then(at).unwrap_or(0),
+            by_name: named,
+        }
+    }
+
+    fn named(&self, name: &str) -> Option<&(Box<str>, Range<usize>)> {
+        let at = self.by_name.binary_search_by(|one| (*one.0).cmp(name));
+        self.by_name.get(at.ok()?)
+    }
+
+    /// The tier that a caller has who says `tier`.
+    fn of(&self, tier: Option<&str>) -> Option<&(Box<str>, Range<usize>)> {
+        let stated = tier.and_then(|tier| self.named(tier));
+        stated.or_else(|| self.by_name.get(self.fallback))
+    }
+}
+
+impl Overrides {
+    /// Adds one after the others. `remainder` is what `targets` does not check of it.
+    pub(super) fn add(&mut self, target: super::target::Target, tiers: Tiers) {
+        self.targets.add(self.all.len(), &target);
+        self.all.push((target.remainder(), tiers));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The tiers of the first that matches.
+    fn first(&self, request: &Described<'_>, path: &Path<'_>) -> Option<&Tiers> {
+        let found = self.targets.find(request, path);
+        found.into_iter().find_map(|number| {
+            let (remainder, tiers) = self.all.get(number)?;
+            let holds = remainder
+                .as_ref()
+                .is_none_or(|rest| rest.holds(request, path));
+            holds.then_some(tiers)
+        })
+    }
+}
+
+impl Percent {
+    /// Whether the caller `key` is in the part: always, or never, for the same caller and
+    /// percentage, and always if it was in a smaller part.
+    pub(super) fn has(&self, key: crate::units::Key) -> bool {
+        key.spread(100) < self.percent
+    }
+}
+
+impl Rule {
+    /// Whether all of the rule's target matches `request`, given that its pattern does.
+    #[inline]
+    pub(super) fn holds(&self, request: &Described<'_>, path: &Path<'_>) -> bool {
+        let rest = self.remainder.as_ref();
+        rest.is_none_or(|rest| rest.holds(request, path))
+    }
+
+    /// The limits for a caller in `tier`, whose `request` is known unless the rule was
+    /// asked for by its name.
+    pub(super) fn limits(
+        &self,
+        tier: Option<&str>,
+        request: Option<(&Described<'_>, &Path<'_>)>,
+    ) -> Range<usize> {
+        let own = self.tiers.of(tier);
+        if let (Some(overrides), Some((request, path))) = (&self.overrides, request)
+            && let Some(tiers) = overrides.first(request, path)
+        {
+            // An override for some tiers alone leaves the others as they are.
+            let named = |name: &str| tiers.named(name);
+            let over = tier.and_then(named);
+            let over = over.or_else(|| own.and_then(|own| named(&own.0)));
+            let over = over.or_else(|| named(super::schema::DEFAULT_TIER));
+            if let Some((_, limits)) = over {
+                return limits.clone();
+            }
+            if tiers.by_name.is_empty() {
+                return 0..0;
+            }
+        }
+        own.map_or(0..0, |(_, limits)| limits.clone())
+    }
+}
