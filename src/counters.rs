@@ -21,9 +21,11 @@ mod slot;
 mod tombstones;
 mod wants;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use arc_swap::ArcSwapOption;
 use crossbeam::queue::ArrayQueue;
 use dashmap::DashMap;
 use dashmap::mapref::one::RefMut;
@@ -91,6 +93,8 @@ pub struct Counters {
     /// Cells near their limit that this node does not have.
     unknown: Tombstones,
     overflow: DashMap<LimitId, Arc<Limit>>,
+    /// The counter spaces of the rules in force; `None` as long as none was ever left.
+    in_force: ArcSwapOption<HashSet<LimitId>>,
     overflowed: AtomicU64,
     evicted: AtomicU64,
 }
@@ -110,6 +114,7 @@ impl Counters {
             settled: ArrayQueue::new(settled::KEPT),
             unknown: Tombstones::default(),
             overflow: DashMap::new(),
+            in_force: ArcSwapOption::empty(),
             overflowed: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
         }
@@ -371,6 +376,14 @@ impl Counters {
         self.banks.iter().flat_map(keys).filter(is_wanted).collect()
     }
 
+    /// Keeps the cells of these limits, and of those that no rule names. The sweep forgets
+    /// all others, as soon as what they have for the store is sent.
+    pub fn keep_only<'l>(&self, limits: impl IntoIterator<Item = &'l LimitId>) {
+        let ids: HashSet<LimitId> = limits.into_iter().cloned().collect();
+        self.overflow.retain(|id, _| ids.contains(id));
+        self.in_force.store(Some(Arc::new(ids)));
+    }
+
     /// Forgets the cells of one bank that equal a cell never seen, and answers how many;
     /// has those sent that nobody was in a hurry to send. `turn` says which bank. No lock is
     /// held for longer than it takes to copy the keys, or to look at one cell.
@@ -378,11 +391,20 @@ impl Counters {
         let Some(bank) = self.banks.get(turn % BANKS) else {
             return 0;
         };
+        let in_force = self.in_force.load();
+        let is_left = |limit: &Limit| {
+            let ids = in_force.as_deref();
+            ids.is_some_and(|ids| !limit.is_per_call() && !ids.contains(&limit.id))
+        };
         let mut forgotten = 0;
         for key in keys(bank) {
             let mut fate = Fate::Kept;
             bank.remove_if_mut(&key, |_, cell| {
-                fate = cell.fate(now, &self.fleet);
+                fate = if is_left(&cell.limit) {
+                    cell.last_fate(now, &self.fleet)
+                } else {
+                    cell.fate(now, &self.fleet)
+                };
                 fate == Fate::Forgotten
             });
             match fate {

@@ -13,6 +13,7 @@ mod pattern;
 mod reader;
 mod schema;
 mod source;
+mod succession;
 mod tree;
 
 #[cfg(test)]
@@ -227,8 +228,8 @@ impl RuleSet {
         });
     }
 
-    /// Every limit, in the order of its [`Series`], which starts at 1 (0 belongs
-    /// to the limits that no rule names).
+    /// Every limit, in the order of the files. Each has a [`Series`] of its own, from 1 on
+    /// (0 belongs to the limits that no rule names).
     pub fn limits(&self) -> &[Arc<Limit>] {
         &self.limits
     }
