@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 
 use super::check::{self, CheckArgs};
-use super::config::{self, Given, KEYS};
+use super::config::{self, Given, KEYS, Origin};
 use super::exit::Exit;
 use super::simulate::{self, SimulateArgs};
 use super::validate::{self, ValidateArgs};
@@ -146,8 +146,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             } = *args;
             warn_of_unknown_variables();
             let surroundings = surroundings::of_this_process();
-            match config::load(config.as_deref(), given, &surroundings, wait_for_config) {
-                Ok(config) => serve::serve(config),
+            let mut origin = Origin::new(config, given, surroundings);
+            match origin.load(wait_for_config) {
+                Ok(config) => serve::serve(config, origin),
                 Err(faults) => tell(&faults),
             }
         }

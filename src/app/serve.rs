@@ -7,13 +7,15 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::banner::Banner;
-use super::config::{self, Config, Fault, LogFormat, Settings};
+use super::config::{self, Config, Fault, LogFormat, Origin, Settings};
 use super::exit::Exit;
-use super::upkeep::{Upkeep, needs_store};
+use super::force::Force;
+use super::reload::{Reloader, Started};
+use super::upkeep::Upkeep;
 use super::{secrets, surroundings, telemetry};
 use crate::clock::Clock;
 use crate::counters::{Counters, Fleet};
@@ -52,10 +54,13 @@ impl ServeError {
     }
 }
 
+/// So many may wait for the rules to be read anew.
+const WAITING_RELOADS: usize = 8;
+
 /// Serves until a signal ends it.
-pub(super) fn serve(config: Config) -> Exit {
+pub(super) fn serve(config: Config, origin: Origin) -> Exit {
     telemetry::logs(&config.settings.log, config.settings.log_format);
-    match run(config) {
+    match run(config, origin) {
         Ok(exit) => exit,
         Err(error) => {
             eprintln!("tidegate: {error}");
@@ -64,7 +69,7 @@ pub(super) fn serve(config: Config) -> Exit {
     }
 }
 
-fn run(config: Config) -> Result<Exit, ServeError> {
+fn run(config: Config, origin: Origin) -> Result<Exit, ServeError> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -81,7 +86,7 @@ fn run(config: Config) -> Result<Exit, ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let exit = runtime.block_on(live(config, bound, metrics));
+    let exit = runtime.block_on(live(config, origin, bound, metrics));
     // Sockets go with their tasks.
     runtime.shutdown_timeout(Duration::from_secs(1));
     exit
@@ -125,17 +130,25 @@ fn bind(settings: &Settings) -> Result<Bound, ServeError> {
     })?)
 }
 
-async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result<Exit, ServeError> {
+async fn live(
+    config: Config,
+    origin: Origin,
+    bound: Bound,
+    metrics: PrometheusHandle,
+) -> Result<Exit, ServeError> {
     let Config {
         settings,
         rules,
-        secret,
+        defaults,
         file,
         rules_from,
+        digest,
+        written,
         ..
     } = config;
     // Before anything is answered, so that none is missed.
     let mut signals = Signals::new()?;
+    let hangup = signal(SignalKind::hangup())?;
     let clock = Clock::system();
     let fleet = match settings.store {
         Some(_) => Fleet::with_store(),
@@ -150,19 +163,17 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
         &config::rule_names(&rules),
         &bound,
     );
-    let needs_store = needs_store(&rules);
-    let mut limits = rules.limits().iter();
-    let is_strict = limits.any(|limit| limit.consistency.may_ask());
-    let engine = Engine::new(rules, Arc::clone(&counters), &secret).paced(settings.pace);
+    let secret = &defaults.secret;
+    let engine = Engine::new(rules, Arc::clone(&counters), secret).paced(settings.pace);
     let engine = Arc::new(engine);
-    let (mut sync, mut authority) = (None, None::<Arc<dyn Authority>>);
+    let (mut sync, mut strict) = (None, None);
     if let Some(store) = &settings.store {
         let config = SyncConfig {
             url: store.expose().to_owned(),
             node: settings.node.clone(),
             fleet: settings.fleet.clone(),
             partitions: settings.partitions,
-            secret,
+            secret: secret.clone(),
             pace: settings.pace,
         };
         let told = Told::default();
@@ -172,19 +183,28 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             clock.clone(),
             told.clone(),
         )?);
-        let strict = Strict::new(&config, settings.strict_timeout, clock.clone(), told)?;
-        if is_strict {
-            strict.connect();
-        }
-        authority = Some(Arc::new(strict));
+        let asker = Strict::new(&config, settings.strict_timeout, clock.clone(), told)?;
+        strict = Some(Arc::new(asker));
     }
+    let authority = strict.clone().map(|strict| strict as Arc<dyn Authority>);
+    let force = Arc::new(Force::begin(
+        Arc::clone(&engine),
+        Arc::clone(&observer),
+        strict,
+        clock.clone(),
+        &rules_from,
+        digest,
+    ));
+    let (reloads, asked) = mpsc::channel(WAITING_RELOADS);
+    let started = Started { defaults, written };
+    let reloader = Reloader::new(origin, started, Arc::clone(&force));
+    let reloader = tokio::spawn(reloader.run(asked, hangup));
     let readiness = Readiness::default();
     let upkeep = Upkeep {
-        counters: Arc::clone(&counters),
+        engine: Arc::clone(&engine),
         clock: clock.clone(),
         metrics: metrics.clone(),
         readiness: readiness.clone(),
-        needs_store,
     };
     let upkeep = tokio::spawn(upkeep.run());
     let services = Services {
@@ -197,6 +217,8 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             telemetry::publish(&counters);
             metrics.render()
         }),
+        status: Arc::new(move || force.page()),
+        reloads: Some(reloads),
     };
     // Nobody need be listening for it.
     let _told = sd_notify::notify(&[NotifyState::Ready]);
@@ -214,6 +236,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
     let life = async {
         let drained = bound.serve(services, drain).await?;
         upkeep.abort();
+        reloader.abort();
         let synced = match sync {
             Some(sync) => Some(sync.finish(settings.final_sync_timeout).await),
             None => None,
@@ -271,12 +294,10 @@ fn announce(settings: &Settings, file: &str, rules_from: &str, rules: &[&str], b
     }
 }
 
-/// The signals that ask the daemon to end, and the one that others read their files
-/// anew for.
+/// The signals that ask the daemon to end.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hangup: Signal,
 }
 
 impl Signals {
@@ -284,22 +305,14 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
         })
     }
 
     /// The next one that asks the daemon to end.
     async fn next(&mut self) {
-        loop {
-            tokio::select! {
-                // In this order, so that a hangup before the end is told.
-                biased;
-                Some(()) = self.hangup.recv() => tracing::info!(
-                    "SIGHUP: rules and settings are read at the start; restart to change them"
-                ),
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-            }
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
     }
 }

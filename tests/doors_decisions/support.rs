@@ -94,6 +94,8 @@ pub(crate) fn serve_as(rules: &str, fleet: Fleet, reset_style: ResetStyle) -> Do
         observer,
         readiness: Readiness::default(),
         metrics: Arc::new(move || page.render()),
+        status: Arc::new(|| serde_json::Value::Null),
+        reloads: None,
     };
     let context = runtime.enter();
     let bound = Server::bind(config).unwrap();

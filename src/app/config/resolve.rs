@@ -11,6 +11,7 @@ use super::value::{Scalar, ValueError};
 use crate::rules::FILE_FIELDS;
 
 /// The values of one setting from a flag or an environment variable.
+#[derive(Clone)]
 pub struct Given {
     key: &'static Key,
     place: Place,
@@ -47,6 +48,9 @@ impl Given {
         }
     }
 }
+
+/// The text of each setting, as it was written or by default.
+pub(in crate::app) type WrittenSettings = Vec<(&'static str, Vec<String>)>;
 
 /// What was written at each key; whatever takes precedence wins.
 #[derive(Default)]
@@ -127,6 +131,16 @@ impl Layers {
     /// all rules of the config file.
     pub(super) fn rules_are_replaced(&self) -> bool {
         matches!(self.place(RULES_FILES), Place::Flag(_) | Place::Variable(_))
+    }
+
+    /// All settings, as they were written. Where somebody wrote the default, it is the same
+    /// as leaving it out.
+    pub(super) fn written(&self) -> WrittenSettings {
+        let text = |key: &'static Key| match self.written.get(key.name) {
+            Some(given) => given.values.iter().map(|v| v.text.clone()).collect(),
+            None => key.default.iter().map(|&v| v.to_owned()).collect(),
+        };
+        KEYS.iter().map(|key| (key.name, text(key))).collect()
     }
 
     /// Reads all values. With a fault, the settings are not fit for use.
