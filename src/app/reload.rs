@@ -44,6 +44,13 @@ pub(super) struct Reloader {
     watch: Watch,
 }
 
+/// Files that are not what they were.
+struct Changing {
+    /// What they were at the last look.
+    now: Reading,
+    looks: usize,
+}
+
 impl Reloader {
     /// Reads from `origin`, which the daemon was started from.
     pub(super) fn new(origin: Origin, started: Started, force: Arc<Force>) -> Reloader {
@@ -60,6 +67,7 @@ impl Reloader {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.watch.only(self.directories());
+        let mut changing: Option<Changing> = None;
         loop {
             tokio::select! {
                 Some(AskedReload { by, answer }) = asked.recv() => {
@@ -70,29 +78,26 @@ impl Reloader {
                 Some(()) = hangup.recv() => {
                     self.reload("SIGHUP").await;
                 }
-                () = self.watch.changed() => self.look().await,
-                _ = look.tick() => self.look().await,
+                () = self.watch.changed(), if changing.is_none() => changing = self.look(None).await,
+                _ = look.tick(), if changing.is_none() => changing = self.look(None).await,
+                () = sleep(REST), if changing.is_some() => changing = self.look(changing).await,
             }
         }
     }
 
-    /// Reads the files if there is something else in them than there was.
-    async fn look(&mut self) {
-        let mut now = self.again().await;
+    /// Looks at the files, and reads them if there is something else in them than there was,
+    /// and they are not `changing`. Answers whether they are.
+    async fn look(&mut self, changing: Option<Changing>) -> Option<Changing> {
+        let now = self.again().await;
         if now == *self.origin.reading() {
-            return;
+            return None;
         }
-        for _ in 0..MOST_LOOKS {
-            sleep(REST).await;
-            let next = self.again().await;
-            if next == now {
-                break;
-            }
-            now = next;
-        }
-        if now != *self.origin.reading() {
+        let (before, looks) = changing.map_or((None, 0), |it| (Some(it.now), it.looks + 1));
+        if before.as_ref() == Some(&now) || looks >= MOST_LOOKS {
             self.reload("change of files").await;
+            return None;
         }
+        Some(Changing { now, looks })
     }
 
     async fn again(&self) -> Reading {
