@@ -6,6 +6,8 @@ mod cli;
 pub mod config;
 mod digest;
 mod exit;
+mod fleet_command;
+mod fleet_rules;
 mod force;
 mod reload;
 mod secrets;

@@ -71,5 +71,7 @@ pub const CONFIG_LAST_SUCCESS_SECONDS: &str = "tidegate_config_last_success_time
 pub const RULES_GENERATION: &str = "tidegate_rules_generation";
 /// A number that is the same where the texts of the rules are the same.
 pub const RULES_DIGEST: &str = "tidegate_rules_digest";
+/// The version of the store's rules that this node has in force; 0 if it has others.
+pub const RULES_STORE_VERSION: &str = "tidegate_rules_store_version";
 /// 1, with the `version` as a label.
 pub const BUILD_INFO: &str = "tidegate_build_info";

@@ -234,6 +234,11 @@ impl RuleSet {
         &self.limits
     }
 
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// Adds to `applied` the limits of all rules that match `request`, in the
     /// order of the rules.
     ///

@@ -22,6 +22,7 @@ mod observe;
 mod offset;
 pub mod pacing;
 pub mod seal;
+mod shelf;
 mod strict;
 pub mod wire;
 
@@ -33,6 +34,7 @@ pub use driver::{Finished, Sync, check_url};
 pub use error::{Failure, Remedy, SyncError};
 pub use lane::Fate;
 pub use offset::Offset;
+pub use shelf::{Heard, MOST_BYTES, Put, Shelf, Shelved};
 pub use strict::Strict;
 
 /// The time, twice: durations run on this machine's clock, which nothing steps;

@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Su
 use super::check::{self, CheckArgs};
 use super::config::{self, Given, KEYS, Origin};
 use super::exit::Exit;
+use super::fleet_command::{self, RulesArgs};
 use super::simulate::{self, SimulateArgs};
 use super::validate::{self, ValidateArgs};
 use super::{serve, surroundings};
@@ -26,9 +27,11 @@ struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
    0  done; check: allowed, or ready
-   1  check: refused by a limit, or not ready; serve: ended by a second signal
+   1  check: refused by a limit, or not ready; serve: ended by a second signal;
+      rules: they differ, somebody was faster, or there are none
    2  the command line, the configuration or the question is wrong
-  69  check: no answer, or the store is lost; serve: an address cannot be listened on
+  69  check: no answer, or the store is lost; serve: an address cannot be listened on;
+      rules: the store cannot be asked
   70  an internal error";
 
 #[derive(Subcommand)]
@@ -41,6 +44,8 @@ enum Commands {
     /// Ask a running daemon; the exit code is its answer
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
+    /// Put the fleet's rules into the store, fetch and compare them
+    Rules(RulesArgs),
     /// Simulate a fleet, to choose its sync interval
     #[command(long_about = simulate::LONG, after_help = simulate::NOTES)]
     Simulate(Box<SimulateArgs>),
@@ -154,6 +159,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
         Commands::Validate(args) => validate::validate(&args),
         Commands::Check(args) => check::check(&args),
+        Commands::Rules(args) => fleet_command::rules(args),
         Commands::Simulate(args) => simulate::simulate(&args),
     }
 }

@@ -17,10 +17,10 @@ mod value;
 pub use fault::Fault;
 pub use keys::{KEYS, Key};
 pub use load::{Config, FileKind, load, rule_names, rules_of, validate};
-pub(super) use load::{read_bounded, unknown_defaults};
+pub(super) use load::{read_bounded, shareable};
 pub use origin::Origin;
 pub use resolve::Given;
-pub use settings::{LogFormat, RuntimeDir, Settings, Surroundings};
+pub use settings::{LogFormat, RulesFrom, RuntimeDir, Settings, Surroundings};
 pub use value::{ValueError, read_duration};
 
 pub(super) use fault::nearest;

@@ -19,6 +19,8 @@ pub(super) struct Candidate {
     /// Where it is written, for people.
     pub(super) from: String,
     pub(super) digest: Digest,
+    /// Its version in the store, if it is from there.
+    pub(super) version: Option<u64>,
     /// What its author may not have meant.
     pub(super) warnings: Vec<String>,
 }
@@ -70,7 +72,7 @@ impl Force {
             metrics::counter!(names::CONFIG_RELOADS, "outcome" => outcome).increment(0);
         }
         force.ask_the_store_early();
-        force.succeeded(1, digest);
+        force.succeeded(1, digest, None);
         force
     }
 
@@ -80,6 +82,7 @@ impl Force {
             mut rules,
             from,
             digest,
+            version,
             warnings,
         } = candidate;
         // One at a time, so that each follows the one before.
@@ -106,7 +109,7 @@ impl Force {
         let (rules, limits) = (rule_names(snapshot.rules()).len(), limits.len());
         tracing::info!(by, from, generation, %digest, rules, limits, "the rules were read anew");
         metrics::counter!(names::CONFIG_RELOADS, "outcome" => "applied").increment(1);
-        self.succeeded(generation, digest);
+        self.succeeded(generation, digest, version);
         json!({"reloaded": true, "rules": told, "warnings": warnings})
     }
 
@@ -168,11 +171,12 @@ impl Force {
         }
     }
 
-    fn succeeded(&self, generation: u64, digest: Digest) {
-        let generation = u32::try_from(generation).unwrap_or(u32::MAX);
+    fn succeeded(&self, generation: u64, digest: Digest, version: Option<u64>) {
+        let figure = |number| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
         metrics::gauge!(names::CONFIG_RELOADED).set(1.0);
         metrics::gauge!(names::CONFIG_LAST_SUCCESS_SECONDS).set(self.seconds());
-        metrics::gauge!(names::RULES_GENERATION).set(f64::from(generation));
+        metrics::gauge!(names::RULES_GENERATION).set(figure(generation));
+        metrics::gauge!(names::RULES_STORE_VERSION).set(figure(version.unwrap_or(0)));
         metrics::gauge!(names::RULES_DIGEST).set(digest.as_figure());
     }
 

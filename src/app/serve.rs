@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::banner::Banner;
-use super::config::{self, Config, Fault, LogFormat, Origin, Settings};
+use super::config::{self, Config, Fault, LogFormat, Origin, RulesFrom, Settings};
+use super::digest::Digest;
 use super::exit::Exit;
 use super::force::Force;
 use super::reload::{Reloader, Started};
@@ -20,11 +21,12 @@ use super::{secrets, surroundings, telemetry};
 use crate::clock::Clock;
 use crate::counters::{Counters, Fleet};
 use crate::engine::{Authority, Engine};
+use crate::rules::RuleSet;
 use crate::server::{
     Address, Bound, Door, Observer, Readiness, Reason, Server, ServerConfig, ServerError, Services,
 };
 use crate::sync::seal::Told;
-use crate::sync::{Finished, Strict, Sync, SyncConfig, SyncError};
+use crate::sync::{Finished, Shelf, Strict, Sync, SyncConfig, SyncError};
 use crate::units::Nanos;
 
 /// Why the daemon does not serve, or not to the end.
@@ -146,6 +148,18 @@ async fn live(
         written,
         ..
     } = config;
+    let started = Started {
+        defaults,
+        written,
+        rules_from: settings.rules_from.clone(),
+        files_have_rules: !rules.is_empty(),
+    };
+    let (rules, rules_from, digest) = if settings.rules_from.contains(&RulesFrom::File) {
+        (rules, rules_from, digest)
+    } else {
+        let from = "the store, which is yet to say them".to_owned();
+        (RuleSet::default(), from, Digest::of([]))
+    };
     // Before anything is answered, so that none is missed.
     let mut signals = Signals::new()?;
     let hangup = signal(SignalKind::hangup())?;
@@ -163,10 +177,10 @@ async fn live(
         &config::rule_names(&rules),
         &bound,
     );
-    let secret = &defaults.secret;
+    let secret = &started.defaults.secret;
     let engine = Engine::new(rules, Arc::clone(&counters), secret).paced(settings.pace);
     let engine = Arc::new(engine);
-    let (mut sync, mut strict) = (None, None);
+    let (mut sync, mut strict, mut heard) = (None, None, None);
     if let Some(store) = &settings.store {
         let config = SyncConfig {
             url: store.expose().to_owned(),
@@ -185,6 +199,9 @@ async fn live(
         )?);
         let asker = Strict::new(&config, settings.strict_timeout, clock.clone(), told)?;
         strict = Some(Arc::new(asker));
+        if settings.rules_from.contains(&RulesFrom::Store) {
+            heard = Some(Shelf::new(store.expose(), &settings.fleet)?.watch());
+        }
     }
     let authority = strict.clone().map(|strict| strict as Arc<dyn Authority>);
     let force = Arc::new(Force::begin(
@@ -196,10 +213,18 @@ async fn live(
         digest,
     ));
     let (reloads, asked) = mpsc::channel(WAITING_RELOADS);
-    let started = Started { defaults, written };
-    let reloader = Reloader::new(origin, started, Arc::clone(&force));
-    let reloader = tokio::spawn(reloader.run(asked, hangup));
     let readiness = Readiness::default();
+    if started.prefers_store() {
+        readiness.raise(Reason::Rules);
+    }
+    let reloader = Reloader::new(
+        origin,
+        started,
+        Arc::clone(&force),
+        heard,
+        readiness.clone(),
+    );
+    let reloader = tokio::spawn(reloader.run(asked, hangup));
     let upkeep = Upkeep {
         engine: Arc::clone(&engine),
         clock: clock.clone(),

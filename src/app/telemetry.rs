@@ -77,6 +77,11 @@ const GAUGES: &[(&str, Unit, &str)] = &[
         "How many rule sets have been in force since the start",
     ),
     (
+        names::RULES_STORE_VERSION,
+        Unit::Count,
+        "The version of the store's rules that is in force; 0 if others are",
+    ),
+    (
         names::RULES_DIGEST,
         Unit::Count,
         "A number that is the same where the texts of the rules are the same",

@@ -89,6 +89,16 @@ pub enum Fault {
         /// The key that may have been meant.
         nearest: Option<&'static str>,
     },
+    /// A key that must not be told to others.
+    #[error(
+        "{place}: `{key}` is for one node alone; put files into the store that have only rules"
+    )]
+    Private {
+        /// Where.
+        place: Place,
+        /// The key.
+        key: String,
+    },
     /// A value that cannot be used.
     #[error("{}{error}", field(place, key))]
     Value {
@@ -123,7 +133,9 @@ impl Fault {
     pub(super) fn at(&self) -> Option<At> {
         match self {
             Fault::File(fault) => Some(fault.at),
-            Fault::UnknownKey { place, .. } | Fault::Value { place, .. } => match place {
+            Fault::UnknownKey { place, .. }
+            | Fault::Private { place, .. }
+            | Fault::Value { place, .. } => match place {
                 Place::File { at, .. } => Some(*at),
                 _ => None,
             },

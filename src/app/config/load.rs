@@ -292,8 +292,50 @@ fn compile(
     Ok((kind, compiled))
 }
 
+/// Rule files that may be put into the store for the whole fleet.
+#[derive(Debug)]
+pub(in crate::app) struct Shareable {
+    pub(in crate::app) sources: Vec<Source>,
+    pub(in crate::app) rules: usize,
+    pub(in crate::app) warnings: Vec<rules::Fault>,
+}
+
+/// Fields of rule files that hold secrets.
+const SECRETS: [&str; 2] = ["api_keys", "jwt"];
+
+/// Reads and checks one rule file, or a directory of them, for the whole fleet.
+///
+/// # Errors
+/// Everything that is wrong, and what is no business of others: settings and secrets.
+pub(in crate::app) fn shareable(path: &Path) -> Result<Shareable, Vec<Fault>> {
+    let read = Reading::default().files(path);
+    let sources = read.map_err(|fault| vec![fault])?;
+    // What breaks its format is told below.
+    let entries = sources
+        .iter()
+        .flat_map(|source| file::entries(source).unwrap_or_default());
+    let private = entries
+        .filter(|entry| Key::named(&entry.key).is_some() || SECRETS.contains(&entry.key.as_str()));
+    let private: Vec<Fault> = private
+        .map(|entry| Fault::Private {
+            place: entry.place,
+            key: entry.key,
+        })
+        .collect();
+    if !private.is_empty() {
+        return Err(private);
+    }
+    let compiled = RuleSet::compile(&sources, &unknown_defaults())
+        .map_err(|broken| broken.0.into_iter().map(Fault::from).collect::<Vec<_>>())?;
+    Ok(Shareable {
+        sources,
+        rules: rule_names(&compiled.rules).len(),
+        warnings: compiled.warnings,
+    })
+}
+
 /// The defaults of rules that are only looked at.
-pub(in crate::app) fn unknown_defaults() -> Defaults {
+fn unknown_defaults() -> Defaults {
     Defaults {
         pace: Default::default(),
         secret: KeySecret::public(),

@@ -6,7 +6,7 @@ use super::fault::{Fault, Place, nearest};
 use super::file::{Element, Entry, Written};
 use super::keys::{KEYS, Key, Set};
 use super::load::is_of_rules;
-use super::settings::{Settings, Surroundings};
+use super::settings::{RulesFrom, Settings, Surroundings};
 use super::value::{Scalar, ValueError};
 use crate::rules::FILE_FIELDS;
 
@@ -169,6 +169,7 @@ impl Layers {
             }
         }
         self.check_admin(&settings, faults);
+        self.check_rules_from(&settings, faults);
         self.order_paces(&mut settings, faults);
         settings
     }
@@ -182,6 +183,16 @@ impl Layers {
                 place: self.place("admin"),
                 key: "admin",
                 error: ValueError::AdminWithoutToken(address.to_string()),
+            });
+        }
+    }
+
+    fn check_rules_from(&self, settings: &Settings, faults: &mut Vec<Fault>) {
+        if settings.store.is_none() && settings.rules_from.contains(&RulesFrom::Store) {
+            faults.push(Fault::Value {
+                place: self.place("rules_from"),
+                key: "rules_from",
+                error: ValueError::RulesWithoutStore,
             });
         }
     }
