@@ -98,7 +98,7 @@ impl Reloader {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.watch.only(self.directories());
-        let mut changing: Option<Changing> = None;
+        let (mut stirred, mut changing) = (false, None);
         loop {
             tokio::select! {
                 Some(AskedReload { by, answer }) = asked.recv() => {
@@ -110,9 +110,13 @@ impl Reloader {
                     self.reload("SIGHUP").await;
                 }
                 heard = next(&mut self.heard) => self.listen(&heard).await,
-                () = self.watch.changed(), if changing.is_none() => changing = self.look(None).await,
-                _ = look.tick(), if changing.is_none() => changing = self.look(None).await,
-                () = sleep(REST), if changing.is_some() => changing = self.look(changing).await,
+                () = self.watch.changed(), if !stirred => stirred = true,
+                _ = look.tick(), if !stirred => stirred = true,
+                // No sooner, so that what stirs all the time beside them costs little.
+                () = sleep(REST), if stirred => {
+                    changing = self.look(changing).await;
+                    stirred = changing.is_some();
+                }
             }
         }
     }

@@ -167,7 +167,7 @@ mod tests {
         reading.files(temp.path()).unwrap();
         reading.file(Path::new("config.yaml")).unwrap_err();
         let parent = temp.path().parent().unwrap();
-        let want = [Path::new("."), parent, temp.path()];
+        let want = [parent, temp.path(), Path::new(".")];
         assert_eq!(reading.directories(), want);
     }
 }
