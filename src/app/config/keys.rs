@@ -96,7 +96,7 @@ pub const KEYS: &[Key] = &[
         variable: "TIDEGATE_ADMIN",
         value: "ADDR",
         default: &["unix:{runtime}/admin.sock"],
-        help: "Where to serve /metrics, /livez and /readyz; beyond this machine only with a token, which probes need not show",
+        help: "Where to serve /metrics, /status, /reload, /livez and /readyz; beyond this machine only with a token, which probes need not show",
         set: Set::Each(|s, v| {
             let address = s.address(v)?;
             s.admin.push(address);
