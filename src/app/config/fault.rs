@@ -70,6 +70,9 @@ pub enum Fault {
         /// How long it was waited for.
         waited: crate::units::Nanos,
     },
+    /// What is neither a file nor a directory was read before.
+    #[error("{}: it is no file, and can be read only once; restart to read it again", .0.display())]
+    ReadOnce(PathBuf),
     /// A name ends in something other than the known formats.
     #[error("{}: what is it? Names of files end in .yaml, .yml, .toml or .json", .0.display())]
     UnknownFormat(PathBuf),

@@ -61,7 +61,10 @@ impl Origin {
         mut patience: Patience,
         defaults: Option<&Defaults>,
     ) -> Result<Config, Vec<Fault>> {
-        self.reading = Reading::default();
+        self.reading = match defaults {
+            Some(_) => Reading::anew(),
+            None => Reading::default(),
+        };
         let default = Path::new(DEFAULT_FILE);
         if let Some(path) = &self.config {
             patience.until_there(path).map_err(|fault| vec![fault])?;

@@ -11,20 +11,43 @@ use super::load::read_bounded;
 use crate::rules::{Format, Source};
 
 /// The files and directories that a configuration was read from, and what was in them.
-/// Two are equal if they found the same at the same places.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::app) struct Reading {
     places: Vec<PathBuf>,
     /// Each file, and the hash of its bytes; `None` for what could not be read.
     found: Vec<(PathBuf, Option<u64>)>,
+    /// Whether it is not the first: what can be read only once is not read.
+    anew: bool,
+}
+
+/// Two are equal if they found the same at the same places.
+impl PartialEq for Reading {
+    fn eq(&self, other: &Reading) -> bool {
+        self.places == other.places && self.found == other.found
+    }
 }
 
 impl Reading {
+    /// A reading of what was read before.
+    pub(super) fn anew() -> Reading {
+        Reading {
+            anew: true,
+            ..Reading::default()
+        }
+    }
+
     /// Reads one file.
     ///
     /// # Errors
     /// [`Fault`] if it cannot be read, or its name does not say its format.
     pub(super) fn file(&mut self, path: &Path) -> Result<Source, Fault> {
+        if is_stream(path) {
+            // It does not come again, and there is nothing to look at.
+            if self.anew {
+                return Err(Fault::ReadOnce(path.to_owned()));
+            }
+            return source(path, read_bounded(path));
+        }
         self.places.push(path.to_owned());
         self.read(path)
     }
@@ -45,7 +68,7 @@ impl Reading {
 
     /// What the same places hold now.
     pub(in crate::app) fn again(&self) -> Reading {
-        let mut now = Reading::default();
+        let mut now = Reading::anew();
         for place in &self.places {
             // What is wrong there is told by whoever reads it in earnest.
             let _fault = now.files(place);
@@ -78,17 +101,26 @@ impl Reading {
             hasher.finish()
         });
         self.found.push((path.to_owned(), hash));
-        let format = Format::of(path).ok_or_else(|| Fault::UnknownFormat(path.to_owned()))?;
-        let text = String::from_utf8(read?).map_err(|_| Fault::Unreadable {
-            path: path.to_owned(),
-            source: std::io::ErrorKind::InvalidData.into(),
-        })?;
-        Ok(Source {
-            name: path.display().to_string(),
-            text,
-            format,
-        })
+        source(path, read)
     }
+}
+
+/// A pipe, say: neither a file nor a directory.
+fn is_stream(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+fn source(path: &Path, read: Result<Vec<u8>, Fault>) -> Result<Source, Fault> {
+    let format = Format::of(path).ok_or_else(|| Fault::UnknownFormat(path.to_owned()))?;
+    let text = String::from_utf8(read?).map_err(|_| Fault::Unreadable {
+        path: path.to_owned(),
+        source: std::io::ErrorKind::InvalidData.into(),
+    })?;
+    Ok(Source {
+        name: path.display().to_string(),
+        text,
+        format,
+    })
 }
 
 /// The rule files in a directory, by name.
@@ -129,16 +161,16 @@ mod tests {
         file("a.yaml~", "an editor's copy");
         file(".a.yaml.swp", "an editor's notes");
         file("a.txt", "a note");
-        assert_eq!(reading.again(), reading);
+        assert!(reading.again() == reading);
         file("a.yaml", "rules: [ ]");
-        assert_ne!(reading.again(), reading);
+        assert!(reading.again() != reading);
         file("a.yaml", "rules: []");
-        assert_eq!(reading.again(), reading);
+        assert!(reading.again() == reading);
         file("b.yaml", "");
-        assert_ne!(reading.again(), reading);
+        assert!(reading.again() != reading);
         fs::remove_file(temp.path().join("b.yaml")).unwrap();
         fs::remove_file(temp.path().join("a.yaml")).unwrap();
-        assert_ne!(reading.again(), reading);
+        assert!(reading.again() != reading);
     }
 
     #[test]
@@ -154,9 +186,27 @@ mod tests {
         let mut reading = Reading::default();
         reading.files(temp.path()).unwrap();
         symlink("..2", at("..data_tmp")).unwrap();
-        assert_eq!(reading.again(), reading);
+        assert!(reading.again() == reading);
         fs::rename(at("..data_tmp"), at("..data")).unwrap();
-        assert_ne!(reading.again(), reading);
+        assert!(reading.again() != reading);
+    }
+
+    #[test]
+    fn a_pipe_is_read_once_and_never_waited_for_again() {
+        let temp = tempfile::tempdir().unwrap();
+        let pipe = temp.path().join("pipe.yaml");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let writing = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::write(pipe, "rules: []")
+        });
+        let mut reading = Reading::default();
+        assert_eq!(reading.file(&pipe).unwrap().text, "rules: []");
+        writing.join().unwrap().unwrap();
+        assert!(reading.again() == reading);
+        let refused = Reading::anew().file(&pipe).unwrap_err();
+        assert!(matches!(refused, Fault::ReadOnce(_)), "{refused}");
     }
 
     #[test]
