@@ -208,11 +208,11 @@ fn a_broken_set_and_what_is_private_are_never_pushed() {
         ),
         (
             "store: redis://:marker@h\nrules: []\n",
-            "push.yaml:1:1: `store` is for one node alone",
+            "push.yaml:1:1: `store` is a setting, for one node alone",
         ),
         (
             "api_keys: [{key: marker}]\nrules: []\n",
-            "push.yaml:1:1: `api_keys` is for one node alone",
+            "push.yaml:1:1: a key in clear",
         ),
     ] {
         let file = place.write("push.yaml", text);

@@ -7,7 +7,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use crate::engine::{Decision, Outcome};
 use crate::names;
 use crate::rules::RuleSet;
-use crate::units::{Nanos, Series};
+use crate::units::{Limit, Nanos, Series};
 
 /// A way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,20 +200,22 @@ impl Table {
                 table.put(index, &entry.observed, false);
             }
         }
-        table.add(Series::PER_CALL, "", "throttle");
+        let per_call = table.of_series(Series::PER_CALL).map(Arc::clone);
+        let per_call = per_call.unwrap_or_else(|| Arc::new(Observed::new("", "throttle")));
+        table.put(0, &per_call, true);
         for limit in rules.limits() {
-            table.add(limit.series, &limit.rule, &limit.name);
+            table.add(limit);
         }
         table
     }
 
-    fn add(&mut self, series: Series, rule: &str, limit: &str) {
-        let Ok(index) = usize::try_from(series.0) else {
+    fn add(&mut self, limit: &Limit) {
+        let Ok(index) = usize::try_from(limit.series.0) else {
             return;
         };
-        let known = self.of_series(series);
-        let known = known.filter(|known| known.rule == rule && known.limit == limit);
-        let observed = known.map_or_else(|| Arc::new(Observed::new(rule, limit)), Arc::clone);
+        let known = self.of_series(limit.series);
+        let known = known.filter(|known| known.is_of(limit)).map(Arc::clone);
+        let observed = known.unwrap_or_else(|| Arc::new(Observed::of(limit)));
         self.put(index, &observed, true);
     }
 
@@ -243,6 +245,15 @@ impl fmt::Debug for Table {
 }
 
 impl Observed {
+    fn of(limit: &Limit) -> Observed {
+        Observed::new(&limit.rule, &limit.name)
+    }
+
+    /// Whether it is what is observed of `limit`.
+    fn is_of(&self, limit: &Limit) -> bool {
+        *self.rule == *limit.rule && *self.limit == *limit.name
+    }
+
     fn new(rule: &str, limit: &str) -> Observed {
         Observed {
             rule: rule.to_owned(),

@@ -92,15 +92,22 @@ pub enum Fault {
         /// The key that may have been meant.
         nearest: Option<&'static str>,
     },
-    /// A key that must not be told to others.
-    #[error(
-        "{place}: `{key}` is for one node alone; put files into the store that have only rules"
-    )]
-    Private {
+    /// A setting among rules for the whole fleet.
+    #[error("{place}: `{key}` is a setting, for one node alone; only rules go into the store")]
+    Setting {
         /// Where.
         place: Place,
-        /// The key.
+        /// The setting.
         key: String,
+    },
+    /// A caller's secret among rules for the whole fleet.
+    #[error(
+        "{place}: a key in clear would be read by all who read the store; write its sha256, or \
+         name a file that every node has"
+    )]
+    KeyInClear {
+        /// Where.
+        place: Place,
     },
     /// A value that cannot be used.
     #[error("{}{error}", field(place, key))]
@@ -137,7 +144,8 @@ impl Fault {
         match self {
             Fault::File(fault) => Some(fault.at),
             Fault::UnknownKey { place, .. }
-            | Fault::Private { place, .. }
+            | Fault::Setting { place, .. }
+            | Fault::KeyInClear { place }
             | Fault::Value { place, .. } => match place {
                 Place::File { at, .. } => Some(*at),
                 _ => None,

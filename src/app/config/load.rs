@@ -4,8 +4,9 @@ use std::fmt;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::fault::Fault;
+use super::fault::{Fault, Place};
 use super::file;
 use super::keys::Key;
 use super::origin::Origin;
@@ -15,7 +16,7 @@ use super::resolve::{Given, Layers, WrittenSettings};
 use super::settings::{Settings, Surroundings};
 use crate::app::digest::Digest;
 use crate::app::secrets;
-use crate::rules::{self, Compiled, Defaults, FILE_FIELDS, RuleSet, Source};
+use crate::rules::{self, Compiled, Defaults, FILE_FIELDS, Node, RuleSet, Source, Value};
 use crate::units::{KeySecret, Nanos};
 
 /// The config file that is read where none is named.
@@ -300,28 +301,14 @@ pub(in crate::app) struct Shareable {
     pub(in crate::app) warnings: Vec<rules::Fault>,
 }
 
-/// Fields of rule files that hold secrets.
-const SECRETS: [&str; 2] = ["api_keys", "jwt"];
-
 /// Reads and checks one rule file, or a directory of them, for the whole fleet.
 ///
 /// # Errors
-/// Everything that is wrong, and what is no business of others: settings and secrets.
+/// Everything that is wrong, and what is no business of others: settings, and keys in clear.
 pub(in crate::app) fn shareable(path: &Path) -> Result<Shareable, Vec<Fault>> {
     let read = Reading::default().files(path);
     let sources = read.map_err(|fault| vec![fault])?;
-    // What breaks its format is told below.
-    let entries = sources
-        .iter()
-        .flat_map(|source| file::entries(source).unwrap_or_default());
-    let private = entries
-        .filter(|entry| Key::named(&entry.key).is_some() || SECRETS.contains(&entry.key.as_str()));
-    let private: Vec<Fault> = private
-        .map(|entry| Fault::Private {
-            place: entry.place,
-            key: entry.key,
-        })
-        .collect();
+    let private: Vec<Fault> = sources.iter().flat_map(private).collect();
     if !private.is_empty() {
         return Err(private);
     }
@@ -332,6 +319,36 @@ pub(in crate::app) fn shareable(path: &Path) -> Result<Shareable, Vec<Fault>> {
         rules: rule_names(&compiled.rules).len(),
         warnings: compiled.warnings,
     })
+}
+
+/// What must not be told to others.
+fn private(source: &Source) -> Vec<Fault> {
+    let file: Arc<str> = source.name.as_str().into();
+    // What breaks its format is told by the compiler.
+    let fields = rules::top_level(source).unwrap_or_default();
+    let faults = fields.into_iter().filter_map(|(key, at, node)| {
+        let place = Place::File {
+            file: Arc::clone(&file),
+            at,
+        };
+        if Key::named(&key).is_some() {
+            return Some(Fault::Setting { place, key });
+        }
+        let in_clear = key == "api_keys" && has_key(&node);
+        in_clear.then_some(Fault::KeyInClear { place })
+    });
+    faults.collect()
+}
+
+/// Whether a `key` is written anywhere below.
+fn has_key(node: &Node) -> bool {
+    match &node.value {
+        Value::List(items) => items.iter().any(has_key),
+        Value::Map(map) => map
+            .iter()
+            .any(|(name, node)| name.text.as_deref() == Ok("key") || has_key(node)),
+        _ => false,
+    }
 }
 
 /// The defaults of rules that are only looked at.
