@@ -18,14 +18,17 @@ mod overflow;
 mod settled;
 mod share;
 mod slot;
+mod sweep;
 mod taken;
 mod tombstones;
 mod unsent;
 mod wants;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use arc_swap::ArcSwapOption;
 use crossbeam::queue::ArrayQueue;
 use dashmap::DashMap;
 use dashmap::mapref::one::RefMut;
@@ -34,7 +37,7 @@ use crate::algorithms::{Outcome, State, Verdict};
 use crate::units::{
     Consistency, Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
 };
-use cell::{Cell, Fate, Signal};
+use cell::{Cell, Signal};
 use tombstones::Tombstones;
 
 pub use exchange::Route;
@@ -72,6 +75,8 @@ pub struct Counters {
     /// Cells near their limit that this node does not have.
     unknown: Tombstones,
     overflow: DashMap<LimitId, Arc<Limit>>,
+    /// The counter spaces of the rules in force; `None` as long as none was ever left.
+    in_force: ArcSwapOption<HashSet<LimitId>>,
     overflowed: AtomicU64,
     evicted: AtomicU64,
 }
@@ -91,6 +96,7 @@ impl Counters {
             settled: ArrayQueue::new(settled::KEPT),
             unknown: Tombstones::default(),
             overflow: DashMap::new(),
+            in_force: ArcSwapOption::empty(),
             overflowed: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
         }
@@ -350,36 +356,6 @@ impl Counters {
             cell.is_some_and(|mut cell| wanted(&mut cell))
         };
         self.banks.iter().flat_map(keys).filter(is_wanted).collect()
-    }
-
-    /// Forgets the cells of one bank that equal a cell never seen, and answers how many;
-    /// has those sent that nobody was in a hurry to send. `turn` says which bank. No lock is
-    /// held for longer than it takes to copy the keys, or to look at one cell.
-    pub fn sweep(&self, turn: usize, now: Timestamp) -> usize {
-        let Some(bank) = self.banks.get(turn % BANKS) else {
-            return 0;
-        };
-        let mut forgotten = 0;
-        for key in keys(bank) {
-            let mut fate = Fate::Kept;
-            bank.remove_if_mut(&key, |_, cell| {
-                fate = cell.fate(now, &self.fleet);
-                fate == Fate::Forgotten
-            });
-            match fate {
-                Fate::Forgotten => forgotten += 1,
-                Fate::Sent => self.tell(key, Signal::Dirty),
-                Fate::Kept => {}
-            }
-        }
-        self.cells.fetch_sub(forgotten, Ordering::Relaxed);
-        self.evicted.fetch_add(forgotten as u64, Ordering::Relaxed);
-        forgotten
-    }
-
-    /// How many calls of [`Counters::sweep`] look at every cell once.
-    pub const fn sweeps_per_round(&self) -> usize {
-        BANKS
     }
 
     /// How many cells there are.

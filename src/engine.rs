@@ -70,6 +70,12 @@ impl Engine {
         self.unasked.load(Ordering::Relaxed)
     }
 
+    /// Judges by `rules` from now on; what is under way ends by those of before. They must
+    /// have been made to [follow](RuleSet::follow) those, and by the same secret.
+    pub fn replace(&self, rules: RuleSet) {
+        self.rules.store(Arc::new(rules));
+    }
+
     /// The rules as they are now. Take one snapshot for each request, or for a
     /// batch of requests that arrived together; do not keep it across a wait.
     pub fn snapshot(&self) -> Snapshot<'_> {

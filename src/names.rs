@@ -69,5 +69,17 @@ pub const OVER_ADMITTED: &str = "tidegate_over_admitted_total";
 /// What was admitted beyond the limit in one such window, as a part of the limit, by `rule`
 /// and `limit`.
 pub const OVER_ADMISSION: &str = "tidegate_over_admission_ratio";
+/// Attempts to read the rules anew, by `outcome`.
+pub const CONFIG_RELOADS: &str = "tidegate_config_reloads_total";
+/// 1 if the last attempt to read the rules succeeded, else 0.
+pub const CONFIG_RELOADED: &str = "tidegate_config_last_reload_successful";
+/// When rules were last put in force, in seconds since 1970.
+pub const CONFIG_LAST_SUCCESS_SECONDS: &str = "tidegate_config_last_success_timestamp_seconds";
+/// How many rule sets have been in force since the start, with the present one.
+pub const RULES_GENERATION: &str = "tidegate_rules_generation";
+/// A number that is the same where the texts of the rules are the same.
+pub const RULES_DIGEST: &str = "tidegate_rules_digest";
+/// The version of the store's rules that this node has in force; 0 if it has others.
+pub const RULES_STORE_VERSION: &str = "tidegate_rules_store_version";
 /// 1, with the `version` as a label.
 pub const BUILD_INFO: &str = "tidegate_build_info";

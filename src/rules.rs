@@ -17,6 +17,7 @@ mod reader;
 mod rule;
 mod schema;
 mod source;
+mod succession;
 mod target;
 mod tree;
 mod when;
@@ -272,10 +273,15 @@ impl RuleSet {
         self.rules.iter().map(|rule| &*rule.name)
     }
 
-    /// Every limit, in the order of its [`Series`], which starts at 1 (0 belongs
-    /// to the limits that no rule names).
+    /// Every limit, in the order of the files. Each has a [`Series`] of its own, from 1 on
+    /// (0 belongs to the limits that no rule names).
     pub fn limits(&self) -> &[Arc<Limit>] {
         &self.limits
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
     /// Adds to `applied` the limits of all rules that match `request`, in the

@@ -12,6 +12,7 @@ mod config;
 mod http;
 mod listener;
 mod observer;
+mod operator;
 mod patient;
 mod readiness;
 mod resp;
@@ -25,7 +26,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
@@ -38,6 +39,7 @@ use listener::BoundSocket;
 pub use address::{Address, AddressError};
 pub use config::{AdminToken, ServerConfig};
 pub use observer::{BadKind, Door, Observer};
+pub use operator::{AskedReload, Reloaded};
 pub use readiness::{Note, Readiness, Reason};
 
 /// Why a server does not start. What was bound before is given up again.
@@ -102,6 +104,10 @@ pub struct Services {
     pub readiness: Readiness,
     /// Renders the page of metrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Says how the daemon is, as a JSON object.
+    pub status: Arc<dyn Fn() -> serde_json::Value + Send + Sync>,
+    /// Reads the rules anew; `None` where they never change.
+    pub reloads: Option<mpsc::Sender<AskedReload>>,
 }
 
 impl fmt::Debug for Services {

@@ -23,6 +23,7 @@ mod observe;
 mod offset;
 pub mod pacing;
 pub mod seal;
+mod shelf;
 mod standing;
 mod strict;
 mod unreached;
@@ -36,6 +37,7 @@ pub use driver::{Finished, Sync, check_url};
 pub use error::{Failure, Remedy, SyncError};
 pub use lane::Fate;
 pub use offset::Offset;
+pub use shelf::{Heard, MOST_BYTES, Put, Shelf, Shelved};
 pub use standing::Standing;
 pub use strict::Strict;
 

@@ -130,19 +130,6 @@ fn a_daemon_told_to_end_is_no_longer_ready_but_serves_until_the_delay_is_over() 
 }
 
 #[test]
-fn a_hangup_is_told_and_ends_nothing() {
-    let place = Place::new();
-    let daemon = place.serve([]);
-    daemon.signal("HUP");
-    assert_eq!(code(&place.run(["check", "orders", "alice"])), 0);
-    daemon.signal("TERM");
-    let (status, said) = daemon.end();
-    assert_eq!(status.code(), Some(0), "{said}");
-    let told = "SIGHUP: rules and settings are read at the start; restart to change them";
-    assert_eq!(said.matches(told).count(), 1, "{said}");
-}
-
-#[test]
 fn a_door_that_other_machines_can_reach_is_warned_of() {
     let place = Place::new();
     for (flag, address, warned) in [

@@ -49,6 +49,8 @@ fn server_of_few_descriptors() {
         clock: Clock::system(),
         readiness: Readiness::default(),
         metrics: Arc::new(move || metrics.render()),
+        status: Arc::new(|| serde_json::Value::Null),
+        reloads: None,
     };
     let bound = Server::bind(ServerConfig {
         resp: vec![Address::Unix(Path::new(&dir).join("resp.sock"))],

@@ -10,8 +10,9 @@ use clap::{
 };
 
 use super::check::{self, CheckArgs};
-use super::config::{self, Given, KEYS};
+use super::config::{self, Given, KEYS, Origin};
 use super::exit::Exit;
+use super::fleet_command::{self, RulesArgs};
 use super::simulate::{self, SimulateArgs};
 use super::validate::{self, ValidateArgs};
 use super::{serve, surroundings};
@@ -28,9 +29,11 @@ struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
    0  done; check: allowed, or ready
-   1  check: refused by a limit, or not ready; serve: ended by a second signal
+   1  check: refused by a limit, or not ready; serve: ended by a second signal;
+      rules: they differ, somebody was faster, or there are none
    2  the command line, the configuration or the question is wrong
-  69  check: no answer, or the store is lost; serve: an address cannot be listened on
+  69  check: no answer, or the store is lost; serve: an address cannot be listened on;
+      rules: the store cannot be asked
   70  an internal error";
 
 #[derive(Subcommand)]
@@ -43,6 +46,8 @@ enum Commands {
     /// Ask a running daemon; the exit code is its answer
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
+    /// Put the fleet's rules into the store, fetch and compare them
+    Rules(RulesArgs),
     /// Simulate a fleet, to choose its sync interval
     #[command(long_about = simulate::LONG, after_help = simulate::NOTES)]
     Simulate(Box<SimulateArgs>),
@@ -165,8 +170,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             } = *args;
             let misspelt = misspelt(std::env::vars_os().map(|(name, _)| name));
             let surroundings = surroundings::of_this_process();
-            match config::load(config.as_deref(), given, &surroundings, wait_for_config) {
-                Ok(config) => serve::serve(config, &misspelt),
+            let mut origin = Origin::new(config, given, surroundings);
+            match origin.load(wait_for_config) {
+                Ok(config) => serve::serve(config, origin, &misspelt),
                 Err(faults) => {
                     tell(&misspelt);
                     tell(&faults)
@@ -175,6 +181,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
         Commands::Validate(args) => validate::validate(&args),
         Commands::Check(args) => check::check(&args),
+        Commands::Rules(args) => fleet_command::rules(args),
         Commands::Simulate(args) => simulate::simulate(&args),
     }
 }

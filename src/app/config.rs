@@ -5,7 +5,9 @@ mod fault;
 mod file;
 mod keys;
 mod load;
+mod origin;
 mod patience;
+mod reading;
 mod resolve;
 mod settings;
 #[cfg(test)]
@@ -14,10 +16,13 @@ mod value;
 
 pub use fault::Fault;
 pub use keys::{KEYS, Key};
-pub(super) use load::read_bounded;
 pub use load::{Config, FileKind, load, rule_names, rules_of, validate};
+pub(super) use load::{read_bounded, shareable};
+pub use origin::Origin;
 pub use resolve::Given;
-pub use settings::{LogFormat, RuntimeDir, Settings, Surroundings};
+pub use settings::{LogFormat, RulesFrom, RuntimeDir, Settings, Surroundings};
 pub use value::{ValueError, read_duration, read_number};
 
 pub(super) use fault::nearest;
+pub(super) use reading::Reading;
+pub(super) use resolve::WrittenSettings;

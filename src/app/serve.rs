@@ -7,22 +7,26 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::banner::Banner;
-use super::config::{self, Config, Fault, LogFormat, Settings};
+use super::config::{self, Config, Fault, LogFormat, Origin, RulesFrom, Settings};
+use super::digest::Digest;
 use super::exit::Exit;
-use super::upkeep::{Upkeep, needs_store};
+use super::force::Force;
+use super::reload::{Reloader, Started};
+use super::upkeep::Upkeep;
 use super::{secrets, surroundings, telemetry};
 use crate::clock::Clock;
 use crate::counters::{Counters, Fleet, Unsent};
 use crate::engine::{Authority, Engine};
+use crate::rules::RuleSet;
 use crate::server::{
     Address, Bound, Door, Observer, Readiness, Reason, Server, ServerConfig, ServerError, Services,
 };
 use crate::sync::seal::Told;
-use crate::sync::{Finished, Strict, Sync, SyncConfig, SyncError};
+use crate::sync::{Finished, Shelf, Strict, Sync, SyncConfig, SyncError};
 use crate::units::Nanos;
 
 /// Why the daemon does not serve, or not to the end.
@@ -52,13 +56,16 @@ impl ServeError {
     }
 }
 
+/// So many may wait for the rules to be read anew.
+const WAITING_RELOADS: usize = 8;
+
 /// Serves until a signal ends it. `misspelt` is what is to be said of the environment.
-pub(super) fn serve(config: Config, misspelt: &[String]) -> Exit {
+pub(super) fn serve(config: Config, origin: Origin, misspelt: &[String]) -> Exit {
     telemetry::logs(&config.settings.log, config.settings.log_format);
     for warning in misspelt {
         tracing::warn!("{warning}");
     }
-    match run(config) {
+    match run(config, origin) {
         Ok(exit) => exit,
         Err(error) => {
             eprintln!("tidegate: {error}");
@@ -67,7 +74,7 @@ pub(super) fn serve(config: Config, misspelt: &[String]) -> Exit {
     }
 }
 
-fn run(config: Config) -> Result<Exit, ServeError> {
+fn run(config: Config, origin: Origin) -> Result<Exit, ServeError> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -84,7 +91,7 @@ fn run(config: Config) -> Result<Exit, ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let exit = runtime.block_on(live(config, bound, metrics));
+    let exit = runtime.block_on(live(config, origin, bound, metrics));
     // Sockets go with their tasks.
     runtime.shutdown_timeout(Duration::from_secs(1));
     exit
@@ -128,17 +135,37 @@ fn bind(settings: &Settings) -> Result<Bound, ServeError> {
     })?)
 }
 
-async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result<Exit, ServeError> {
+async fn live(
+    config: Config,
+    origin: Origin,
+    bound: Bound,
+    metrics: PrometheusHandle,
+) -> Result<Exit, ServeError> {
     let Config {
         settings,
         rules,
-        secret,
+        defaults,
         file,
         rules_from,
+        digest,
+        written,
         ..
     } = config;
+    let started = Started {
+        defaults,
+        written,
+        rules_from: settings.rules_from.clone(),
+        files_have_rules: !rules.is_empty(),
+    };
+    let (rules, rules_from, digest) = if settings.rules_from.contains(&RulesFrom::File) {
+        (rules, rules_from, digest)
+    } else {
+        let from = "the store, which is yet to say them".to_owned();
+        (RuleSet::default(), from, Digest::of([]))
+    };
     // Before anything is answered, so that none is missed.
     let mut signals = Signals::new()?;
+    let hangup = signal(SignalKind::hangup())?;
     let clock = Clock::system();
     let fleet = match settings.store {
         Some(_) => Fleet::with_store(),
@@ -153,19 +180,17 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
         &config::rule_names(&rules),
         &bound,
     );
-    let needs_store = needs_store(&rules);
-    let mut limits = rules.limits().iter();
-    let is_strict = limits.any(|limit| limit.consistency.may_ask());
-    let engine = Engine::new(rules, Arc::clone(&counters), &secret).paced(settings.pace);
+    let secret = &started.defaults.secret;
+    let engine = Engine::new(rules, Arc::clone(&counters), secret).paced(settings.pace);
     let engine = Arc::new(engine);
-    let (mut sync, mut authority) = (None, None::<Arc<dyn Authority>>);
+    let (mut sync, mut strict, mut heard) = (None, None, None);
     if let Some(store) = &settings.store {
         let config = SyncConfig {
             url: store.expose().to_owned(),
             node: settings.node.clone(),
             fleet: settings.fleet.clone(),
             partitions: settings.partitions,
-            secret,
+            secret: secret.clone(),
             pace: settings.pace,
         };
         let told = Told::default();
@@ -175,20 +200,40 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             clock.clone(),
             told.clone(),
         )?);
-        let strict = Strict::new(&config, settings.strict_timeout, clock.clone(), told)?;
-        if is_strict {
-            strict.connect();
+        let asker = Strict::new(&config, settings.strict_timeout, clock.clone(), told)?;
+        strict = Some(Arc::new(asker));
+        if settings.rules_from.contains(&RulesFrom::Store) {
+            heard = Some(Shelf::new(store.expose(), &settings.fleet)?.watch());
         }
-        authority = Some(Arc::new(strict));
     }
+    let authority = strict.clone().map(|strict| strict as Arc<dyn Authority>);
+    let force = Arc::new(Force::begin(
+        Arc::clone(&engine),
+        Arc::clone(&observer),
+        strict,
+        clock.clone(),
+        &rules_from,
+        digest,
+    ));
+    let (reloads, asked) = mpsc::channel(WAITING_RELOADS);
     let readiness = Readiness::default();
     let standing = sync.as_ref().map(Sync::standing);
+    if started.prefers_store() {
+        readiness.raise(Reason::Rules);
+    }
+    let reloader = Reloader::new(
+        origin,
+        started,
+        Arc::clone(&force),
+        heard,
+        readiness.clone(),
+    );
+    let reloader = tokio::spawn(reloader.run(asked, hangup));
     let upkeep = Upkeep {
-        counters: Arc::clone(&counters),
+        engine: Arc::clone(&engine),
         clock: clock.clone(),
         metrics: metrics.clone(),
         readiness: readiness.clone(),
-        needs_store,
         standing,
     };
     let upkeep = tokio::spawn(upkeep.run());
@@ -203,6 +248,8 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
             telemetry::publish(&metered);
             metrics.render()
         }),
+        status: Arc::new(move || force.page()),
+        reloads: Some(reloads),
     };
     // Nobody need be listening for it.
     let _told = sd_notify::notify(&[NotifyState::Ready]);
@@ -220,6 +267,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
     let life = async {
         let drained = bound.serve(services, drain).await?;
         upkeep.abort();
+        reloader.abort();
         let synced = match sync {
             Some(sync) => Some(sync.finish(settings.final_sync_timeout).await),
             None => None,
@@ -288,12 +336,10 @@ fn announce(settings: &Settings, file: &str, rules_from: &str, rules: &[&str], b
     }
 }
 
-/// The signals that ask the daemon to end, and the one that others read their files
-/// anew for.
+/// The signals that ask the daemon to end.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hangup: Signal,
 }
 
 impl Signals {
@@ -301,22 +347,14 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
         })
     }
 
     /// The next one that asks the daemon to end.
     async fn next(&mut self) {
-        loop {
-            tokio::select! {
-                // In this order, so that a hangup before the end is told.
-                biased;
-                Some(()) = self.hangup.recv() => tracing::info!(
-                    "SIGHUP: rules and settings are read at the start; restart to change them"
-                ),
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-            }
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
     }
 }

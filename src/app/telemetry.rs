@@ -57,8 +57,37 @@ const COUNTERS: &[(&str, &str)] = &[
         names::BREAKER_CHANGES,
         "Changes of the circuit breaker of strict checks",
     ),
+    (
+        names::CONFIG_RELOADS,
+        "Attempts to put other rules in force without a restart",
+    ),
 ];
 const GAUGES: &[(&str, Unit, &str)] = &[
+    (
+        names::CONFIG_RELOADED,
+        Unit::Count,
+        "1 if the last attempt to read the rules succeeded, else 0",
+    ),
+    (
+        names::CONFIG_LAST_SUCCESS_SECONDS,
+        Unit::Seconds,
+        "When rules were last put in force, in seconds since 1970",
+    ),
+    (
+        names::RULES_GENERATION,
+        Unit::Count,
+        "How many rule sets have been in force since the start",
+    ),
+    (
+        names::RULES_STORE_VERSION,
+        Unit::Count,
+        "The version of the store's rules that is in force; 0 if others are",
+    ),
+    (
+        names::RULES_DIGEST,
+        Unit::Count,
+        "A number that is the same where the texts of the rules are the same",
+    ),
     (names::CELLS, Unit::Count, "Cells in memory"),
     (
         names::DIRTY,

@@ -11,7 +11,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::telemetry;
 use crate::clock::Clock;
-use crate::counters::{Counters, StoreHealth};
+use crate::counters::StoreHealth;
+use crate::engine::Engine;
 use crate::rules::RuleSet;
 use crate::server::{Note, Readiness, Reason};
 use crate::sync::Standing;
@@ -22,12 +23,10 @@ const SWEEP_ROUND: Duration = Duration::from_secs(10);
 
 /// The daemon's housekeeping.
 pub(super) struct Upkeep {
-    pub(super) counters: Arc<Counters>,
+    pub(super) engine: Arc<Engine>,
     pub(super) clock: Clock,
     pub(super) metrics: PrometheusHandle,
     pub(super) readiness: Readiness,
-    /// Whether there is no use in this node while the store is lost.
-    pub(super) needs_store: bool,
     /// How this node stands with its store, if it has one.
     pub(super) standing: Option<watch::Receiver<Standing>>,
 }
@@ -36,7 +35,8 @@ impl Upkeep {
     /// Forgets cells that nobody needs, keeps the metrics' memory small, and tells
     /// the readiness of the store; for ever.
     pub(super) async fn run(self) {
-        let turns = self.counters.sweeps_per_round().max(1);
+        let counters = self.engine.counters();
+        let turns = counters.sweeps_per_round().max(1);
         let pause = SWEEP_ROUND / u32::try_from(turns).unwrap_or(u32::MAX);
         let mut ticker = interval(pause);
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -44,18 +44,18 @@ impl Upkeep {
         loop {
             for turn in 0..turns {
                 ticker.tick().await;
-                self.counters.sweep(turn, self.clock.now());
+                counters.sweep(turn, self.clock.now());
                 self.mind_store();
-                table.mind(self.counters.totals().overflowed);
-                telemetry::publish_settled(&self.counters);
+                table.mind(counters.totals().overflowed);
+                telemetry::publish_settled(counters);
             }
             self.metrics.run_upkeep();
         }
     }
 
     fn mind_store(&self) {
-        let is_lost = self.counters.fleet().health() == StoreHealth::Lost;
-        if self.needs_store && is_lost {
+        let is_lost = self.engine.counters().fleet().health() == StoreHealth::Lost;
+        if is_lost && needs_store(self.engine.snapshot().rules()) {
             self.readiness.raise(Reason::Store);
         } else {
             self.readiness.clear(Reason::Store);
@@ -100,7 +100,7 @@ impl FullTable {
 
 /// Whether every limit refuses without the store. One limit that still answers is
 /// reason enough to stay: a fleet that is not ready as a whole serves nobody.
-pub(super) fn needs_store(rules: &RuleSet) -> bool {
+fn needs_store(rules: &RuleSet) -> bool {
     let refuses =
         |consistency, loss| consistency != Consistency::Local && loss == StoreLoss::Closed;
     let mut limits = rules.limits().iter().peekable();
@@ -112,7 +112,7 @@ mod tests {
     use metrics_exporter_prometheus::PrometheusBuilder;
 
     use super::*;
-    use crate::counters::Fleet;
+    use crate::counters::{Counters, Fleet};
     use crate::rules::{Defaults, Format, Source};
     use crate::units::{KeySecret, Pace, Timestamp};
 
@@ -147,21 +147,24 @@ mod tests {
     #[test]
     fn readiness_follows_the_store_only_where_it_is_needed() {
         let (stands, standing) = watch::channel(Standing::Up);
-        let upkeep = |needs_store| {
+        let upkeep = |on_loss| {
             let readiness = Readiness::default();
             readiness.clear(Reason::Starting);
+            let limits = "limits: {default: {requests: 1, window: 1m}}";
+            let text = format!("rules: [{{endpoint: /a, on_store_loss: {on_loss}, {limits}}}]");
+            let counters = Arc::new(Counters::new(10, Fleet::with_store()));
+            let engine = Engine::new(rules(&text), counters, &KeySecret::public());
             Upkeep {
-                counters: Arc::new(Counters::new(10, Fleet::with_store())),
+                engine: Arc::new(engine),
                 clock: Clock::manual(Timestamp::EPOCH),
                 metrics: PrometheusBuilder::new().build_recorder().handle(),
                 readiness,
-                needs_store,
                 standing: Some(standing.clone()),
             }
         };
-        let (needing, other) = (upkeep(true), upkeep(false));
+        let (needing, other) = (upkeep("closed"), upkeep("open"));
         let ready = |upkeep: &Upkeep, health| {
-            upkeep.counters.fleet().set_health(health);
+            upkeep.engine.counters().fleet().set_health(health);
             upkeep.mind_store();
             upkeep.readiness.is_ready()
         };
@@ -177,6 +180,9 @@ mod tests {
         assert!(!ready(&needing, StoreHealth::Lost));
         let notes: Vec<_> = needing.readiness.notes().collect();
         assert_eq!(notes, [Note::OtherSecret]);
+        // It follows the rules in force.
+        needing.engine.replace(RuleSet::default());
+        assert!(ready(&needing, StoreHealth::Lost));
     }
 
     #[test]

@@ -278,6 +278,22 @@ impl Cell {
         Fate::Kept
     }
 
+    /// The same for a cell whose limit is in force no more. Nobody asks for it again, so it
+    /// keeps no lease, and need not be kept when the store knows all that it has counted.
+    pub(super) fn last_fate(&mut self, now: Timestamp, fleet: &Fleet) -> Fate {
+        let limit = Arc::clone(&self.limit);
+        self.turn(&limit, now, fleet);
+        self.return_lease();
+        if self.is_queued() || self.has_leases() {
+            return Fate::Kept;
+        }
+        if self.pending() != 0 && self.is_shared(fleet) {
+            self.marks.set_told(Told::Queued(Pressure::Near));
+            return Fate::Sent;
+        }
+        Fate::Forgotten
+    }
+
     /// Whether the sync has been told of the cell and is not done with it.
     pub(super) fn is_queued(&self) -> bool {
         self.marks.told() != Told::Nothing

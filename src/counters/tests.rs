@@ -535,3 +535,47 @@ fn what_a_log_gives_back_is_taken_from_the_part_that_counted_it() {
     let costs: Vec<i64> = costs.filter(|cost| *cost != 0).collect();
     assert_eq!(costs, [3], "the other parts are only read");
 }
+
+#[test]
+fn the_sweep_forgets_the_cells_of_limits_that_are_in_force_no_more() {
+    let counters = Counters::new(1_000, Fleet::alone());
+    let kept = limit(Algorithm::FixedWindow, 9, Nanos::from_secs(3_600));
+    let left = limit(Algorithm::TokenBucket, 9, Nanos::from_secs(3_600));
+    let mut per_call = Limit::clone(&left);
+    per_call.series = crate::units::Series::PER_CALL;
+    let per_call = Arc::new(per_call);
+    take(&counters, &kept, 1, 4, START);
+    take(&counters, &left, 2, 4, START);
+    take(&counters, &per_call, 3, 4, START);
+    let sweep = || {
+        for turn in 0..counters.sweeps_per_round() {
+            counters.sweep(turn, START);
+        }
+    };
+    sweep();
+    assert_eq!(counters.cells(), 3);
+    counters.keep_only([&kept.id]);
+    sweep();
+    assert_eq!(counters.cells(), 2);
+    assert_eq!(take(&counters, &kept, 1, 0, START).outcome.remaining, 5);
+    assert_eq!(take(&counters, &per_call, 3, 0, START).outcome.remaining, 5);
+    assert_eq!(take(&counters, &left, 2, 0, START).outcome.remaining, 9);
+}
+
+#[test]
+fn a_cell_of_a_limit_no_more_in_force_is_sent_before_it_is_forgotten() {
+    let counters = Counters::new(1_000, Fleet::with_store());
+    let left = limit(Algorithm::FixedWindow, 1_000_000, Nanos::from_secs(3_600));
+    take(&counters, &left, 1, 1, START);
+    while counters.next_dirty().is_some() {}
+    counters.keep_only([]);
+    let turns = counters.sweeps_per_round();
+    assert_eq!(
+        (0..turns)
+            .map(|turn| counters.sweep(turn, START))
+            .sum::<usize>(),
+        0
+    );
+    assert_eq!(counters.cells(), 1);
+    assert_eq!(counters.queued(), [key(&left, 1)]);
+}

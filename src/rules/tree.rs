@@ -35,7 +35,7 @@ pub(crate) enum Value {
 pub(crate) struct Name {
     pub(super) at: At,
     /// `Err` describes what stands there instead of text.
-    pub(super) text: Result<String, String>,
+    pub(crate) text: Result<String, String>,
 }
 
 impl Node {

@@ -1,24 +1,27 @@
-//! One connection of the admin door: metrics and probes.
+//! One connection of the admin door: metrics, probes and the operator's wishes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 
 use super::http::drive;
 use super::observer::Door;
-use super::{Address, Shared};
+use super::{Address, AskedReload, Reloaded, Shared};
 
 const PAGES: &str = "tidegate\n\n\
     /metrics  figures for Prometheus\n\
+    /status   which rules are in force, and what came of the last reload, as JSON\n\
+    /reload   POST: read the rules anew\n\
     /livez    200 while the process answers\n\
     /readyz   200 while this node wants traffic, else 503\n";
 
@@ -35,6 +38,8 @@ pub(super) async fn serve(
     let router = Router::new()
         .route("/", get(async || PAGES))
         .route("/metrics", get(metrics))
+        .route("/status", get(status))
+        .route("/reload", post(move |shared| reload(shared, peer)))
         .route_layer(guarded)
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(ready))
@@ -50,6 +55,40 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let page = (shared.services.metrics)();
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], page).into_response()
+}
+
+async fn status(State(shared): State<Arc<Shared>>) -> Response {
+    let mut status = (shared.services.status)();
+    if let Some(fields) = status.as_object_mut() {
+        let reasons = shared.services.readiness.reasons();
+        let reasons: Vec<_> = reasons.map(|reason| reason.name()).collect();
+        fields.insert("not_ready".to_owned(), json!(reasons));
+    }
+    json_of(StatusCode::OK, &status)
+}
+
+async fn reload(State(shared): State<Arc<Shared>>, peer: Option<IpAddr>) -> Response {
+    let Some(reloads) = &shared.services.reloads else {
+        return (StatusCode::NOT_FOUND, PAGES).into_response();
+    };
+    let peer = peer.map_or("its socket".to_owned(), |peer| peer.to_string());
+    let (answer, answered) = oneshot::channel();
+    let asked = AskedReload {
+        by: format!("admin, {peer}"),
+        answer,
+    };
+    // If nobody takes it, the answer never comes either.
+    let _ending = reloads.send(asked).await;
+    match answered.await {
+        Ok(Reloaded::Applied(body)) => json_of(StatusCode::OK, &body),
+        Ok(Reloaded::Refused(body)) => json_of(StatusCode::UNPROCESSABLE_ENTITY, &body),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "it is ending\n").into_response(),
+    }
+}
+
+fn json_of(status: StatusCode, body: &serde_json::Value) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (status, kind, format!("{body}\n")).into_response()
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {
@@ -76,6 +115,11 @@ async fn guard(
     next: Next,
 ) -> Response {
     let headers = request.headers();
+    if *request.method() == Method::POST && headers.contains_key(header::ORIGIN) {
+        // Whoever sees it by way of a browser did not mean it.
+        let message = "a web page may not ask for this\n";
+        return (StatusCode::FORBIDDEN, message).into_response();
+    }
     let (allowed, status, message) = match &shared.config.admin_token {
         // The socket's permissions are its guard.
         _ if peer.is_none() => (true, StatusCode::OK, ""),

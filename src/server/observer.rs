@@ -1,13 +1,15 @@
 mod advice;
 
-use std::sync::OnceLock;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwap;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use crate::engine::{Decision, Outcome};
 use crate::names;
 use crate::rules::RuleSet;
-use crate::units::{Nanos, Series};
+use crate::units::{Limit, Nanos, Series};
 use advice::Advice;
 
 /// A way in.
@@ -49,8 +51,24 @@ type Counters = [[OnceLock<Counter>; OUTCOMES]; Door::DECIDING];
 /// The metrics recorder must be installed before one is made.
 #[derive(Debug)]
 pub struct Observer {
-    series: Vec<Observed>,
+    table: ArcSwap<Table>,
     doors: [DoorMetrics; 3],
+}
+
+/// The counters of the limits of one rule set, and of the set before: some of its
+/// decisions may be yet to be observed.
+struct Table {
+    /// By the number of the series.
+    limits: Vec<Option<Entry>>,
+    /// Decisions without a limit.
+    none: Arc<Observed>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    observed: Arc<Observed>,
+    /// Whether it is of the set in force, not of the one before.
+    in_force: bool,
 }
 
 struct Observed {
@@ -104,35 +122,29 @@ impl BadKind {
 impl Observer {
     /// An observer of decisions made by `rules`.
     pub fn new(rules: &RuleSet) -> Observer {
-        // Series 0: the limits that no rule names; and last, decisions without a limit.
-        let mut series = vec![Observed::new("", "throttle")];
-        series.extend(rules.limits().iter().map(|limit| Observed {
-            advice: Advice::of(limit),
-            ..Observed::new(&limit.rule, &limit.name)
-        }));
-        series.push(Observed::new("", ""));
         Observer {
-            series,
+            table: ArcSwap::from_pointee(Table::of(rules, None)),
             doors: Door::ALL.map(DoorMetrics::new),
         }
     }
 
+    /// Observes decisions made by `rules` too, which [follow](RuleSet::follow) those of
+    /// before. To be called before anything is decided by them.
+    pub fn follow(&self, rules: &RuleSet) {
+        let table = Table::of(rules, Some(&self.table.load()));
+        self.table.store(Arc::new(table));
+    }
+
     /// Counts one decision. Every door calls this once for each.
     pub fn decided(&self, door: Door, decision: &Decision<'_>) {
-        let none = self.series.len() - 1;
-        let index = match &decision.limit {
-            Some(limit) => match limit.series {
-                Series(number) => usize::try_from(number).unwrap_or(none).min(none),
-            },
-            None => none,
-        };
-        if let Some(observed) = self.series.get(index) {
-            observed.count(door, decision.outcome);
-        }
+        let table = self.table.load();
+        let limit = decision.limit.as_ref();
+        let observed = limit.and_then(|limit| table.of_series(limit.series));
+        observed
+            .unwrap_or(&table.none)
+            .count(door, decision.outcome);
         for said in &decision.advised {
-            let Series(number) = said.limit.series;
-            let at = usize::try_from(number).ok();
-            let observed = at.and_then(|at| self.series.get(at));
+            let observed = table.of_series(said.limit.series);
             if let Some(advice) = observed.and_then(|observed| observed.advice.as_ref()) {
                 advice.said(said);
             }
@@ -183,7 +195,80 @@ impl Drop for Connected {
     }
 }
 
+impl Table {
+    /// The table of `rules`, which follow those that `before` is the table of.
+    fn of(rules: &RuleSet, before: Option<&Table>) -> Table {
+        let none = before.map(|before| Arc::clone(&before.none));
+        let mut table = Table {
+            limits: Vec::new(),
+            none: none.unwrap_or_else(|| Arc::new(Observed::new("", ""))),
+        };
+        for (index, entry) in before
+            .iter()
+            .flat_map(|before| before.limits.iter().enumerate())
+        {
+            if let Some(entry) = entry.as_ref().filter(|entry| entry.in_force) {
+                table.put(index, &entry.observed, false);
+            }
+        }
+        let per_call = table.of_series(Series::PER_CALL).map(Arc::clone);
+        let per_call = per_call.unwrap_or_else(|| Arc::new(Observed::new("", "throttle")));
+        table.put(0, &per_call, true);
+        for limit in rules.limits() {
+            table.add(limit);
+        }
+        table
+    }
+
+    fn add(&mut self, limit: &Limit) {
+        let Ok(index) = usize::try_from(limit.series.0) else {
+            return;
+        };
+        let known = self.of_series(limit.series);
+        let known = known.filter(|known| known.is_of(limit)).map(Arc::clone);
+        let observed = known.unwrap_or_else(|| Arc::new(Observed::of(limit)));
+        self.put(index, &observed, true);
+    }
+
+    fn put(&mut self, index: usize, observed: &Arc<Observed>, in_force: bool) {
+        if self.limits.len() <= index {
+            self.limits.resize(index + 1, None);
+        }
+        self.limits[index] = Some(Entry {
+            observed: Arc::clone(observed),
+            in_force,
+        });
+    }
+
+    fn of_series(&self, series: Series) -> Option<&Arc<Observed>> {
+        let entry = self.limits.get(usize::try_from(series.0).ok()?)?;
+        entry.as_ref().map(|entry| &entry.observed)
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries = self.limits.iter().flatten();
+        f.debug_list()
+            .entries(entries.map(|e| &e.observed))
+            .finish()
+    }
+}
+
 impl Observed {
+    fn of(limit: &Limit) -> Observed {
+        Observed {
+            advice: Advice::of(limit),
+            ..Observed::new(&limit.rule, &limit.name)
+        }
+    }
+
+    /// Whether it is what is observed of `limit`.
+    fn is_of(&self, limit: &Limit) -> bool {
+        let named = *self.rule == *limit.rule && *self.limit == *limit.name;
+        named && self.advice.is_none() == limit.mode.enforces()
+    }
+
     fn new(rule: &str, limit: &str) -> Observed {
         Observed {
             rule: rule.to_owned(),
@@ -212,8 +297,8 @@ impl Observed {
     }
 }
 
-impl std::fmt::Debug for Observed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.rule, self.limit)
     }
 }
@@ -249,8 +334,70 @@ impl DoorMetrics {
     }
 }
 
-impl std::fmt::Debug for DoorMetrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for DoorMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("DoorMetrics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{Defaults, Format, Source};
+    use crate::units::{KeySecret, Pace};
+
+    fn rules(names: &[&str], before: Option<&RuleSet>) -> RuleSet {
+        let rule =
+            |name: &&str| format!("- {{name: {name}, limits: {{requests: 1, window: 1m}}}}\n");
+        let source = Source {
+            name: "t.yaml".to_owned(),
+            text: format!("rules:\n{}", names.iter().map(rule).collect::<String>()),
+            format: Format::Yaml,
+        };
+        let defaults = Defaults {
+            pace: Pace::default(),
+            secret: KeySecret::public(),
+        };
+        let mut rules = RuleSet::compile(&[source], &defaults).unwrap().rules;
+        if let Some(before) = before {
+            rules.follow(before);
+        }
+        rules
+    }
+
+    fn observed<'t>(table: &'t Table, rules: &RuleSet, name: &str) -> Option<&'t Arc<Observed>> {
+        let limit = rules.limits().iter().find(|limit| *limit.rule == *name);
+        table.of_series(limit?.series)
+    }
+
+    #[test]
+    fn the_table_follows_the_rules_and_keeps_those_of_before_for_one_set() {
+        let first = rules(&["a", "b"], None);
+        let second = rules(&["c", "b"], Some(&first));
+        let third = rules(&["c"], Some(&second));
+        let one = Table::of(&first, None);
+        let two = Table::of(&second, Some(&one));
+        let three = Table::of(&third, Some(&two));
+        let b = observed(&one, &first, "b").unwrap();
+        assert!(Arc::ptr_eq(b, observed(&two, &second, "b").unwrap()));
+        assert_eq!(observed(&two, &second, "c").unwrap().rule, "c");
+        // What the first set has decided, and is observed only now.
+        assert_eq!(observed(&two, &first, "a").unwrap().rule, "a");
+        assert_eq!(observed(&three, &second, "b").unwrap().rule, "b");
+        assert!(observed(&three, &first, "a").is_none());
+        assert_eq!(three.of_series(Series::PER_CALL).unwrap().limit, "throttle");
+    }
+
+    #[test]
+    fn a_table_does_not_grow_with_the_number_of_sets() {
+        let mut before = rules(&["r0"], None);
+        let mut table = Table::of(&before, None);
+        for number in 1..100 {
+            let next = rules(&[format!("r{number}").as_str()], Some(&before));
+            table = Table::of(&next, Some(&table));
+            before = next;
+        }
+        assert_eq!(table.limits.iter().flatten().count(), 3);
+        assert_eq!(table.limits.len(), 3);
     }
 }

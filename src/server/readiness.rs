@@ -15,10 +15,17 @@ pub enum Reason {
     Draining,
     /// The store is lost, and the rules refuse without it.
     Store,
+    /// The store is to say the rules, and has not yet.
+    Rules,
 }
 
 impl Reason {
-    const ALL: [Reason; 3] = [Reason::Starting, Reason::Draining, Reason::Store];
+    const ALL: [Reason; 4] = [
+        Reason::Starting,
+        Reason::Draining,
+        Reason::Store,
+        Reason::Rules,
+    ];
 
     /// The word for it in `/readyz`.
     pub const fn name(self) -> &'static str {
@@ -26,6 +33,7 @@ impl Reason {
             Reason::Starting => "starting",
             Reason::Draining => "draining",
             Reason::Store => "store",
+            Reason::Rules => "rules",
         }
     }
 

@@ -51,6 +51,8 @@ fn insides(rules: RuleSet, fleet: Fleet, authority: Option<Arc<dyn Authority>>) 
             observer: Arc::new(observer),
             readiness: Readiness::default(),
             metrics: Arc::new(|| "# none\n".to_owned()),
+            status: Arc::new(|| serde_json::Value::Null),
+            reloads: None,
         },
         config: ServerConfig::default(),
         farewells: Arc::new(Semaphore::new(1)),

@@ -53,7 +53,7 @@ pub enum Failure {
     /// The store does not let this user do it.
     #[error(
         "the store denies access: wrong credentials, or a user without EVAL, EVALSHA, SCRIPT \
-         LOAD, INFO, GET, SET, HMGET, HSET, EXISTS, PEXPIRE, ZADD, ZREM, ZREMRANGEBYSCORE, \
+         LOAD, INFO, GET, SET, HGET, HMGET, HSET, HSTRLEN, EXISTS, PEXPIRE, ZADD, ZREM, ZREMRANGEBYSCORE, \
          ZCOUNT, ZCARD and TIME on the fleet's keys, and SUBSCRIBE and PUBLISH on its channel"
     )]
     Denied,

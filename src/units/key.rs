@@ -197,6 +197,15 @@ impl fmt::Debug for KeySecret {
 #[derive(Clone)]
 pub struct KeyHasher(SipHasher13);
 
+/// Hashers are equal that make the same keys.
+impl PartialEq for KeyHasher {
+    fn eq(&self, other: &KeyHasher) -> bool {
+        self.0.finish128() == other.0.finish128()
+    }
+}
+
+impl Eq for KeyHasher {}
+
 impl KeyHasher {
     /// The key of `identity`.
     pub fn key(&self, identity: &EncodedIdentity) -> Key {

@@ -158,7 +158,7 @@ impl Series {
 }
 
 /// One limit of one tier of one rule, compiled: a counter space with a quota.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// The counter space.
     pub id: LimitId,

@@ -92,6 +92,8 @@ pub(crate) fn serve_as(rules: &str, fleet: Fleet) -> Doors {
         observer,
         readiness: Readiness::default(),
         metrics: Arc::new(move || page.render()),
+        status: Arc::new(|| serde_json::Value::Null),
+        reloads: None,
     };
     let context = runtime.enter();
     let bound = Server::bind(config).unwrap();

@@ -162,3 +162,36 @@ async fn what_clients_send_adds_no_line_to_the_metrics() {
     }
     assert_eq!(lines[0], lines[2], "{}", server.metrics.render());
 }
+
+#[tokio::test]
+async fn a_reload_is_asked_for_by_post_and_its_end_is_told() {
+    let (_dir, config) = sockets();
+    let server = serve(config);
+    let ask = async |method: &str, headers: &str| {
+        let request = format!("{method} /reload HTTP/1.0\r\nhost: localhost\r\n{headers}\r\n");
+        server.exchange(Door::Admin, request.as_bytes()).await
+    };
+    let said = ask("GET", "").await;
+    assert!(said.starts_with("HTTP/1.0 405"), "{said}");
+    // A page that its visitor's browser sends here.
+    let said = ask("POST", "origin: http://localhost\r\n").await;
+    assert!(said.starts_with("HTTP/1.0 403"), "{said}");
+    let said = ask("POST", "").await;
+    assert!(
+        said.starts_with("HTTP/1.0 200") && said.ends_with("\r\n\r\n\"done\"\n"),
+        "{said}"
+    );
+    let said = ask("POST", "").await;
+    assert!(said.starts_with("HTTP/1.0 422"), "{said}");
+    assert!(said.ends_with("\"admin, its socket\"\n"), "{said}");
+}
+
+#[tokio::test]
+async fn the_status_page_tells_the_daemons_own_words_and_why_it_is_not_ready() {
+    let (_dir, config) = sockets();
+    let server = serve(config);
+    server.readiness.raise(Reason::Store);
+    let (head, body) = get(&server, "/status", LOCAL).await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert_eq!(body, "{\"rules\":3,\"not_ready\":[\"store\"]}\n");
+}

@@ -10,12 +10,13 @@ use tidegate::counters::{Counters, Fleet};
 use tidegate::engine::Engine;
 use tidegate::rules::RuleSet;
 use tidegate::server::{
-    Address, Door, Drained, Observer, Readiness, Server, ServerConfig, Services,
+    Address, AskedReload, Door, Drained, Observer, Readiness, Reloaded, Server, ServerConfig,
+    Services,
 };
 use tidegate::units::{KeySecret, Timestamp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// 2023-11-14, and the clock stands still.
@@ -57,6 +58,15 @@ pub(crate) fn serve(config: ServerConfig) -> Running {
     let page = metrics.clone();
     let broken = Arc::new(AtomicBool::new(false));
     let is_broken = Arc::clone(&broken);
+    let (reloads, mut asked) = mpsc::channel::<AskedReload>(1);
+    tokio::spawn(async move {
+        // The first is done, all others are refused.
+        let mut answers = vec![Reloaded::Applied(serde_json::json!("done"))];
+        while let Some(asked) = asked.recv().await {
+            let refused = Reloaded::Refused(serde_json::json!(asked.by));
+            let _ = asked.answer.send(answers.pop().unwrap_or(refused));
+        }
+    });
     let services = Services {
         authority: None,
         observer: Arc::new(Observer::new(engine.snapshot().rules())),
@@ -67,6 +77,8 @@ pub(crate) fn serve(config: ServerConfig) -> Running {
             assert!(!is_broken.load(Ordering::Relaxed), "as the test wants it");
             page.render()
         }),
+        status: Arc::new(|| serde_json::json!({"rules": 3})),
+        reloads: Some(reloads),
     };
     let (stop, stopped) = oneshot::channel();
     let serving = tokio::spawn(bound.serve(services, async {

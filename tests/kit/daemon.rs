@@ -27,9 +27,29 @@ impl Daemon {
     pub fn start_in(rules: &str, args: &[&str], environment: &[(&str, &str)]) -> Daemon {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(dir.path().join("rules.yaml"), rules).expect("a file can be written");
+        let args = [&["--rules", "rules.yaml"], args].concat();
+        let mut daemon = Daemon::spawn(dir, &args, environment);
+        daemon.until_ready();
+        daemon
+    }
+
+    /// Starts one with these arguments alone, without a rules file of its own.
+    pub fn start_from(args: &[&str]) -> Daemon {
+        let mut daemon = Daemon::start_not_ready(args);
+        daemon.until_ready();
+        daemon
+    }
+
+    /// The same, and does not wait until it is ready.
+    pub fn start_not_ready(args: &[&str]) -> Daemon {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Daemon::spawn(dir, args, &[])
+    }
+
+    fn spawn(dir: TempDir, args: &[&str], environment: &[(&str, &str)]) -> Daemon {
         let log = File::create(dir.path().join("daemon.log")).expect("a log file");
         let child = command(dir.path())
-            .args(["serve", "--rules", "rules.yaml"])
+            .arg("serve")
             .arg("--http")
             .arg(unix(dir.path(), "http"))
             .arg("--resp")
@@ -43,15 +63,18 @@ impl Daemon {
             .stderr(log)
             .spawn()
             .expect("the daemon can be started");
-        // From here on the child ends with `daemon`, whatever happens.
-        let mut daemon = Daemon { child, dir };
-        let admin = daemon.admin();
+        // From here on the child ends with the value, whatever happens.
+        Daemon { child, dir }
+    }
+
+    /// Waits until it says that it is ready.
+    pub fn until_ready(&mut self) {
+        let admin = self.admin();
         wait_until("the daemon to be ready", || {
-            let ended = daemon.child.try_wait().expect("a child can be waited for");
+            let ended = self.child.try_wait().expect("a child can be waited for");
             assert!(ended.is_none(), "the daemon ended at its start: {ended:?}");
             http::try_request(&admin, "GET", "/readyz", &[], "").is_ok_and(|r| r.status == 200)
         });
-        daemon
     }
 
     /// The HTTP door.

@@ -70,6 +70,9 @@ pub enum Fault {
         /// How long it was waited for.
         waited: crate::units::Nanos,
     },
+    /// What is neither a file nor a directory was read before.
+    #[error("{}: it is no file, and can be read only once; restart to read it again", .0.display())]
+    ReadOnce(PathBuf),
     /// A name ends in something other than the known formats.
     #[error("{}: what is it? Names of files end in .yaml, .yml, .toml or .json", .0.display())]
     UnknownFormat(PathBuf),
@@ -88,6 +91,23 @@ pub enum Fault {
         key: String,
         /// The key that may have been meant.
         nearest: Option<&'static str>,
+    },
+    /// A setting among rules for the whole fleet.
+    #[error("{place}: `{key}` is a setting, for one node alone; only rules go into the store")]
+    Setting {
+        /// Where.
+        place: Place,
+        /// The setting.
+        key: String,
+    },
+    /// A caller's secret among rules for the whole fleet.
+    #[error(
+        "{place}: a key in clear would be read by all who read the store; write its sha256, or \
+         name a file that every node has"
+    )]
+    KeyInClear {
+        /// Where.
+        place: Place,
     },
     /// A value that cannot be used.
     #[error("{}{error}", field(place, key))]
@@ -123,7 +143,10 @@ impl Fault {
     pub(super) fn at(&self) -> Option<At> {
         match self {
             Fault::File(fault) => Some(fault.at),
-            Fault::UnknownKey { place, .. } | Fault::Value { place, .. } => match place {
+            Fault::UnknownKey { place, .. }
+            | Fault::Setting { place, .. }
+            | Fault::KeyInClear { place }
+            | Fault::Value { place, .. } => match place {
                 Place::File { at, .. } => Some(*at),
                 _ => None,
             },

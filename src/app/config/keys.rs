@@ -2,7 +2,7 @@
 //! default and reader. The command line's help and the config file's check are
 //! made from it.
 
-use super::settings::{LogFormat, Settings};
+use super::settings::{LogFormat, RulesFrom, Settings};
 use super::value::{ANY_DURATION, Scalar, ValueError};
 use crate::app::store_url::StoreUrl;
 use crate::units::{Nanos, Partitions, STRICT_TIMEOUTS};
@@ -45,6 +45,7 @@ impl Key {
     }
 }
 
+const RULES_FROM: &[&str] = &["file", "store"];
 const LOG_FORMATS: &[&str] = &["text", "json"];
 const PACE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_secs(3_600));
 
@@ -95,7 +96,7 @@ pub const KEYS: &[Key] = &[
         variable: "TIDEGATE_ADMIN",
         value: "ADDR",
         default: &["unix:{runtime}/admin.sock"],
-        help: "Where to serve /metrics, /livez and /readyz; beyond this machine only with a token, which probes need not show",
+        help: "Where to serve /metrics, /status, /reload, /livez and /readyz; beyond this machine only with a token, which probes need not show",
         set: Set::Each(|s, v| {
             let address = s.address(v)?;
             s.admin.push(address);
@@ -160,6 +161,21 @@ pub const KEYS: &[Key] = &[
         set: Set::Each(|s, v| {
             let path = v.path()?;
             s.rules_files.push(path);
+            Ok(())
+        }),
+    },
+    Key {
+        name: "rules_from",
+        flag: "rules-from",
+        variable: "TIDEGATE_RULES_FROM",
+        value: "file|store",
+        default: &["file"],
+        help: "Who says the rules, the first that has some: the files of this node, or the store to the whole fleet (`tidegate rules push`)",
+        set: Set::Each(|s, v| {
+            s.rules_from.push(match v.one_of(RULES_FROM)? {
+                0 => RulesFrom::File,
+                _ => RulesFrom::Store,
+            });
             Ok(())
         }),
     },

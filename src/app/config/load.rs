@@ -4,22 +4,23 @@ use std::fmt;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::fault::Fault;
+use super::fault::{Fault, Place};
 use super::file;
 use super::keys::Key;
+use super::origin::Origin;
 use super::patience::Patience;
-use super::resolve::{Given, Layers};
+use super::reading::Reading;
+use super::resolve::{Given, Layers, WrittenSettings};
 use super::settings::{Settings, Surroundings};
+use crate::app::digest::Digest;
 use crate::app::secrets;
-use crate::rules::{self, Compiled, Defaults, FILE_FIELDS, Format, RuleSet, Source};
+use crate::rules::{self, Compiled, Defaults, FILE_FIELDS, Node, RuleSet, Source, Value};
 use crate::units::{KeySecret, Nanos};
 
 /// The config file that is read where none is named.
 pub(super) const DEFAULT_FILE: &str = "config/tidegate.yaml";
-
-/// The same file, for a working directory that has none.
-const BUILT_IN: &str = include_str!("../../../config/tidegate.yaml");
 
 /// A configuration that can be served.
 #[derive(Debug)]
@@ -28,8 +29,8 @@ pub struct Config {
     pub settings: Settings,
     /// The rules.
     pub rules: RuleSet,
-    /// The secret that the rules' keys are made with.
-    pub secret: KeySecret,
+    /// What holds where rules say nothing, and the secret that their keys are made with.
+    pub defaults: Defaults,
     /// What the operator may not have meant.
     pub warnings: Vec<rules::Fault>,
     /// The config file, for people.
@@ -37,11 +38,14 @@ pub struct Config {
     /// Where the rules are written, for people: the config file, or the files that
     /// replace its rules.
     pub rules_from: String,
+    /// Of the texts that the rules were compiled from.
+    pub digest: Digest,
+    /// Each setting as it was written, to see whether it has changed. Never shown: there
+    /// may be a password among them.
+    pub(in crate::app) written: WrittenSettings,
 }
 
-/// Reads the configuration: `config`, else `config/tidegate.yaml` if there is one,
-/// else the same file as it was built in; over it `given`. Files that are not there
-/// may yet appear for as long as `wait`, all in all.
+/// Reads the configuration, once: see [`Origin`].
 ///
 /// # Errors
 /// Everything that is wrong with it.
@@ -51,47 +55,62 @@ pub fn load(
     surroundings: &Surroundings,
     wait: Nanos,
 ) -> Result<Config, Vec<Fault>> {
-    let mut patience = Patience::of(wait);
-    if let Some(path) = config {
-        patience.until_there(path).map_err(|fault| vec![fault])?;
-    }
-    let default = Path::new(DEFAULT_FILE);
-    let (source, name) = match config {
-        Some(path) => (read(path), path.display().to_string()),
-        None if default.exists() => (read(default), DEFAULT_FILE.to_owned()),
-        None => (
-            Ok(Source {
-                name: DEFAULT_FILE.to_owned(),
-                text: BUILT_IN.to_owned(),
-                format: Format::Yaml,
+    Origin::new(config.map(Path::to_owned), given, surroundings.clone()).load(wait)
+}
+
+/// The configuration in `source`, a config file which people know as `name`. `defaults`
+/// are those of a daemon that was started before.
+pub(super) fn config(
+    source: Source,
+    name: String,
+    given: Vec<Given>,
+    surroundings: &Surroundings,
+    patience: &mut Patience,
+    defaults: Option<&Defaults>,
+    reading: &mut Reading,
+) -> Result<Config, Vec<Fault>> {
+    let mut other_secret = false;
+    let defaults = |settings: &Settings| {
+        let secret = secrets::key_secret(settings);
+        match defaults {
+            Some(defaults) => {
+                other_secret = secret.is_ok_and(|secret| secret != defaults.secret);
+                Ok(defaults.clone())
+            }
+            None => Ok(Defaults {
+                pace: settings.pace,
+                secret: secret?,
             }),
-            format!("the built-in {DEFAULT_FILE}"),
-        ),
+        }
     };
-    let source = source.map_err(|fault| vec![fault])?;
-    resolve(
-        source,
-        given,
-        surroundings,
-        &mut patience,
-        secrets::key_secret,
-    )
-    .map(|resolved| Config {
+    let resolved = resolve(source, given, surroundings, patience, defaults, reading)?;
+    let mut written = resolved.written;
+    if other_secret {
+        written.push((
+            "key_secret_file",
+            vec!["with something else in it".to_owned()],
+        ));
+    }
+    Ok(Config {
         settings: resolved.settings,
         rules: resolved.compiled.rules,
-        secret: resolved.secret,
+        defaults: resolved.defaults,
         warnings: resolved.compiled.warnings,
         rules_from: resolved.rules_from.unwrap_or_else(|| name.clone()),
         file: name,
+        digest: resolved.digest,
+        written,
     })
 }
 
 struct Resolved {
     settings: Settings,
     compiled: Compiled,
-    secret: KeySecret,
+    defaults: Defaults,
     /// The files that replace the rules of the config file.
     rules_from: Option<String>,
+    digest: Digest,
+    written: WrittenSettings,
 }
 
 /// From the text of a config file to settings and rules. Faults are in the order
@@ -101,7 +120,8 @@ fn resolve(
     given: Vec<Given>,
     surroundings: &Surroundings,
     patience: &mut Patience,
-    secret: impl FnOnce(&Settings) -> Result<KeySecret, Fault>,
+    defaults: impl FnOnce(&Settings) -> Result<Defaults, Fault>,
+    reading: &mut Reading,
 ) -> Result<Resolved, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut layers = Layers::default();
@@ -117,22 +137,20 @@ fn resolve(
         layers.add(given);
     }
     let settings = layers.settings(surroundings, &mut faults);
-    let secret = secret(&settings).unwrap_or_else(|fault| {
+    let defaults = defaults(&settings).unwrap_or_else(|fault| {
         faults.push(fault);
-        KeySecret::public()
+        unknown_defaults()
     });
     let mut sources = Vec::new();
     for path in &settings.rules_files {
-        match patience.until_there(path).and_then(|()| rule_sources(path)) {
+        let there = patience.until_there(path);
+        match there.and_then(|()| reading.files(path)) {
             Ok(found) => sources.extend(found),
             Err(fault) => faults.push(fault),
         }
     }
     let inline = Some(&source).filter(|_| with_rules && !layers.rules_are_replaced());
-    let defaults = Defaults {
-        pace: settings.pace,
-        secret: secret.clone(),
-    };
+    let digest = Digest::of(inline.into_iter().chain(&sources));
     let compiled = RuleSet::compile_with(inline, &sources, &defaults).unwrap_or_else(|broken| {
         faults.extend(broken.0.into_iter().map(Fault::from));
         Compiled {
@@ -147,7 +165,9 @@ fn resolve(
         return Ok(Resolved {
             settings,
             compiled,
-            secret,
+            defaults,
+            digest,
+            written: layers.written(),
             rules_from: replaced.then(|| files.join(", ")),
         });
     }
@@ -158,54 +178,6 @@ fn resolve(
 /// Whether a key of a config file is for the rules to read.
 pub(super) fn is_of_rules(key: &str) -> bool {
     FILE_FIELDS.contains(&key)
-}
-
-/// Reads the rule file `path`, or every one in the directory `path`, by name.
-/// Hidden files are passed over: a mounted ConfigMap keeps its versions in them.
-fn rule_sources(path: &Path) -> Result<Vec<Source>, Fault> {
-    if !path.is_dir() {
-        return read(path).map(|source| vec![source]);
-    }
-    let unreadable = |source| Fault::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(path).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        let hidden = path
-            .file_name()
-            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if !hidden && Format::of(&path).is_some() && path.is_file() {
-            paths.push(path);
-        }
-    }
-    if paths.is_empty() {
-        return Err(Fault::NoRuleFiles(path.to_owned()));
-    }
-    paths.sort();
-    paths.iter().map(|path| read(path)).collect()
-}
-
-fn read(path: &Path) -> Result<Source, Fault> {
-    let Some(format) = Format::of(path) else {
-        // One that is not there has no need of another name.
-        let missing = |source| Fault::Unreadable {
-            path: path.to_owned(),
-            source,
-        };
-        fs::metadata(path).map_err(missing)?;
-        return Err(Fault::UnknownFormat(path.to_owned()));
-    };
-    let text = String::from_utf8(read_bounded(path)?).map_err(|_| Fault::Unreadable {
-        path: path.to_owned(),
-        source: std::io::ErrorKind::InvalidData.into(),
-    })?;
-    Ok(Source {
-        name: path.display().to_string(),
-        text,
-        format,
-    })
 }
 
 /// No file of settings, rules or secrets is longer.
@@ -290,7 +262,8 @@ fn compile(
     kind: Option<FileKind>,
     surroundings: &Surroundings,
 ) -> Result<(FileKind, Compiled), Vec<Fault>> {
-    let mut sources = rule_sources(path).map_err(|fault| vec![fault])?;
+    let mut reading = Reading::default();
+    let mut sources = reading.files(path).map_err(|fault| vec![fault])?;
     let kind = match (kind, sources.as_slice()) {
         (Some(kind), _) => kind,
         (None, [source]) if !path.is_dir() => kind_of(source),
@@ -298,21 +271,92 @@ fn compile(
     };
     let compiled = match (kind, sources.pop()) {
         (FileKind::Config, Some(source)) => {
-            let public = |_: &Settings| Ok(KeySecret::public());
+            let public = |_: &Settings| Ok(unknown_defaults());
             let mut patience = Patience::of(Nanos::ZERO);
-            resolve(source, Vec::new(), surroundings, &mut patience, public)?.compiled
+            let given = Vec::new();
+            resolve(
+                source,
+                given,
+                surroundings,
+                &mut patience,
+                public,
+                &mut reading,
+            )?
+            .compiled
         }
         (_, last) => {
             sources.extend(last);
-            let defaults = Defaults {
-                pace: Default::default(),
-                secret: KeySecret::public(),
-            };
-            RuleSet::compile(&sources, &defaults)
+            RuleSet::compile(&sources, &unknown_defaults())
                 .map_err(|broken| broken.0.into_iter().map(Fault::from).collect::<Vec<_>>())?
         }
     };
     Ok((kind, compiled))
+}
+
+/// Rule files that may be put into the store for the whole fleet.
+#[derive(Debug)]
+pub(in crate::app) struct Shareable {
+    pub(in crate::app) sources: Vec<Source>,
+    pub(in crate::app) rules: usize,
+    pub(in crate::app) warnings: Vec<rules::Fault>,
+}
+
+/// Reads and checks one rule file, or a directory of them, for the whole fleet.
+///
+/// # Errors
+/// Everything that is wrong, and what is no business of others: settings, and keys in clear.
+pub(in crate::app) fn shareable(path: &Path) -> Result<Shareable, Vec<Fault>> {
+    let read = Reading::default().files(path);
+    let sources = read.map_err(|fault| vec![fault])?;
+    let private: Vec<Fault> = sources.iter().flat_map(private).collect();
+    if !private.is_empty() {
+        return Err(private);
+    }
+    let compiled = RuleSet::compile(&sources, &unknown_defaults())
+        .map_err(|broken| broken.0.into_iter().map(Fault::from).collect::<Vec<_>>())?;
+    Ok(Shareable {
+        sources,
+        rules: rule_names(&compiled.rules).len(),
+        warnings: compiled.warnings,
+    })
+}
+
+/// What must not be told to others.
+fn private(source: &Source) -> Vec<Fault> {
+    let file: Arc<str> = source.name.as_str().into();
+    // What breaks its format is told by the compiler.
+    let fields = rules::top_level(source).unwrap_or_default();
+    let faults = fields.into_iter().filter_map(|(key, at, node)| {
+        let place = Place::File {
+            file: Arc::clone(&file),
+            at,
+        };
+        if Key::named(&key).is_some() {
+            return Some(Fault::Setting { place, key });
+        }
+        let in_clear = key == "api_keys" && has_key(&node);
+        in_clear.then_some(Fault::KeyInClear { place })
+    });
+    faults.collect()
+}
+
+/// Whether a `key` is written anywhere below.
+fn has_key(node: &Node) -> bool {
+    match &node.value {
+        Value::List(items) => items.iter().any(has_key),
+        Value::Map(map) => map
+            .iter()
+            .any(|(name, node)| name.text.as_deref() == Ok("key") || has_key(node)),
+        _ => false,
+    }
+}
+
+/// The defaults of rules that are only looked at.
+fn unknown_defaults() -> Defaults {
+    Defaults {
+        pace: Default::default(),
+        secret: KeySecret::public(),
+    }
 }
 
 /// The names of the rules, each once, in their order.

@@ -6,11 +6,12 @@ use super::fault::{Fault, Place, nearest};
 use super::file::{Element, Entry, Written};
 use super::keys::{KEYS, Key, Set};
 use super::load::is_of_rules;
-use super::settings::{Settings, Surroundings};
+use super::settings::{RulesFrom, Settings, Surroundings};
 use super::value::{Scalar, ValueError};
 use crate::rules::FILE_FIELDS;
 
 /// The values of one setting from a flag or an environment variable.
+#[derive(Clone)]
 pub struct Given {
     key: &'static Key,
     place: Place,
@@ -47,6 +48,9 @@ impl Given {
         }
     }
 }
+
+/// The text of each setting, as it was written or by default.
+pub(in crate::app) type WrittenSettings = Vec<(&'static str, Vec<String>)>;
 
 /// What was written at each key; whatever takes precedence wins.
 #[derive(Default)]
@@ -129,6 +133,16 @@ impl Layers {
         matches!(self.place(RULES_FILES), Place::Flag(_) | Place::Variable(_))
     }
 
+    /// All settings, as they were written. Where somebody wrote the default, it is the same
+    /// as leaving it out.
+    pub(super) fn written(&self) -> WrittenSettings {
+        let text = |key: &'static Key| match self.written.get(key.name) {
+            Some(given) => given.values.iter().map(|v| v.text.clone()).collect(),
+            None => key.default.iter().map(|&v| v.to_owned()).collect(),
+        };
+        KEYS.iter().map(|key| (key.name, text(key))).collect()
+    }
+
     /// Reads all values. With a fault, the settings are not fit for use.
     pub(super) fn settings(
         &self,
@@ -155,6 +169,7 @@ impl Layers {
             }
         }
         self.check_admin(&settings, faults);
+        self.check_rules_from(&settings, faults);
         self.order_paces(&mut settings, faults);
         settings
     }
@@ -168,6 +183,16 @@ impl Layers {
                 place: self.place("admin"),
                 key: "admin",
                 error: ValueError::AdminWithoutToken(address.to_string()),
+            });
+        }
+    }
+
+    fn check_rules_from(&self, settings: &Settings, faults: &mut Vec<Fault>) {
+        if settings.store.is_none() && settings.rules_from.contains(&RulesFrom::Store) {
+            faults.push(Fault::Value {
+                place: self.place("rules_from"),
+                key: "rules_from",
+                error: ValueError::RulesWithoutStore,
             });
         }
     }

@@ -29,6 +29,8 @@ pub struct Settings {
     pub max_connections: usize,
     /// Rule files and directories of them.
     pub rules_files: Vec<PathBuf>,
+    /// Who says the rules: the first of these that has some.
+    pub rules_from: Vec<RulesFrom>,
     /// The fleet's store; `None` for this node alone.
     pub store: Option<StoreUrl>,
     /// The nodes that count together.
@@ -55,6 +57,15 @@ pub struct Settings {
     pub log: String,
     /// How to log.
     pub log_format: LogFormat,
+}
+
+/// Who says the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulesFrom {
+    /// The files of this node.
+    File,
+    /// The store, to the whole fleet.
+    Store,
 }
 
 /// How to log.
@@ -106,6 +117,7 @@ impl Settings {
             admin_socket_mode: 0,
             max_connections: 0,
             rules_files: Vec::new(),
+            rules_from: Vec::new(),
             store: None,
             fleet: String::new(),
             node: surroundings.host.clone(),

@@ -115,6 +115,9 @@ pub enum ValueError {
          or use a Unix socket or a loopback address"
     )]
     AdminWithoutToken(String),
+    /// Rules from a store that there is not.
+    #[error("there is no store that could say the rules; name one as `store`")]
+    RulesWithoutStore,
     /// Two paces contradict each other.
     #[error("{given} contradicts the {other} of {limit}; an interval lies between its min and max")]
     PaceOrder {
