@@ -269,9 +269,7 @@ impl Reloader {
             // Which files there are, may change.
             setting.0 != "rules_files" && !self.started.written.contains(setting)
         };
-        let mut changed: Vec<_> = written.iter().filter(is_new).map(|s| s.0).collect();
-        changed.dedup();
-        changed
+        written.iter().filter(is_new).map(|s| s.0).collect()
     }
 
     fn directories(&self) -> Vec<PathBuf> {

@@ -1,3 +1,4 @@
+mod reload;
 mod strict;
 
 use super::*;
