@@ -139,6 +139,27 @@ fn files_stand_in_until_the_store_has_rules_or_override_it() {
 }
 
 #[test]
+fn a_node_whose_files_stand_in_is_ready_though_the_store_is_lost_or_says_nonsense() {
+    let (place, mut redis) = (Place::new(), Redis::start());
+    redis.cli(&[
+        "HSET",
+        "default:rules",
+        "version",
+        "1",
+        "hash",
+        "h",
+        "body",
+        "nonsense",
+    ]);
+    for _ in 0..2 {
+        let mut node = node(&place, &redis, "store,file", &rules("local", 1));
+        node.until_ready();
+        assert_eq!(limit(&node, "local"), 1);
+        redis.kill();
+    }
+}
+
+#[test]
 fn files_may_begin_and_cease_to_override_the_store() {
     let (place, redis) = (Place::new(), Redis::start());
     push(&place, &redis, &rules("a", 10));

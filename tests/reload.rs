@@ -324,8 +324,9 @@ fn settings_that_were_changed_are_told_and_not_applied() {
     let file = place.path().join("tidegate.yaml");
     let text = |keys: u64, amount: u64, more: &str| {
         let rules = rules(&[("a", &fixed(amount))]);
-        format!("max_keys: {keys}\nsync_interval: 100ms\n{more}{rules}")
+        format!("max_keys: {keys}\nsync_interval: 100ms\nkey_secret_file: secret\n{more}{rules}")
     };
+    fs::write(place.path().join("secret"), "0123456789abcdef").unwrap();
     fs::write(&file, text(1_000, 10, "")).unwrap();
     let daemon = Daemon::start_from(&["--config", file.to_str().unwrap()]);
     // The default that was written before is the same as nothing.
@@ -352,6 +353,16 @@ fn settings_that_were_changed_are_told_and_not_applied() {
         serde_json::json!(["store", "max_keys"])
     );
     assert!(!page.to_string().contains("marker") && !daemon.log().contains("marker"));
+    // Another secret in the same file.
+    fs::write(place.path().join("secret"), "fedcba9876543210").unwrap();
+    check(&daemon, "a", 3);
+    assert_eq!(reload(&daemon).status, 200);
+    let restart = &status(&daemon)["restart_for"];
+    assert_eq!(
+        *restart,
+        serde_json::json!(["store", "key_secret_file", "max_keys"])
+    );
+    assert_eq!(remaining(&daemon, "a"), 9, "counted by the same keys");
 }
 
 #[test]

@@ -45,9 +45,21 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// Whether the store is to be asked for rules before those of files are used.
-    pub(super) fn prefers_store(&self) -> bool {
-        self.rules_from.first() == Some(&RulesFrom::Store)
+    /// Whether the rules of files go before those of the store, if that has some.
+    pub(super) fn files_win(&self) -> bool {
+        let mut from = self.rules_from.iter();
+        from.find(|from| **from == RulesFrom::Store || self.files_have_rules)
+            == Some(&RulesFrom::File)
+    }
+
+    /// Whether the store may say the rules.
+    pub(super) fn listens_to_store(&self) -> bool {
+        self.rules_from.contains(&RulesFrom::Store)
+    }
+
+    /// Whether files may say the rules.
+    pub(super) fn listens_to_files(&self) -> bool {
+        self.rules_from.contains(&RulesFrom::File)
     }
 }
 
@@ -167,14 +179,14 @@ impl Reloader {
         self.force.await_restart(self.changed(&config.written));
         self.started.files_have_rules = !config.rules.is_empty();
         match self.fleet.clone() {
-            Some(fleet) if !self.files_win() => self.apply_fleet(fleet, by).await,
+            Some(fleet) if !self.started.files_win() => self.apply_fleet(fleet, by).await,
             _ => Reloaded::Applied(self.force.apply(self.of_files(config), by)),
         }
     }
 
     /// What the files say, as far as they are listened to.
     fn of_files(&self, config: Config) -> Candidate {
-        if !self.started.rules_from.contains(&RulesFrom::File) {
+        if !self.started.listens_to_files() {
             return Candidate {
                 rules: RuleSet::default(),
                 from: "the store, which has none yet".to_owned(),
@@ -193,26 +205,16 @@ impl Reloader {
         }
     }
 
-    /// Whether the rules of files go before those of the store, if that has some.
-    fn files_win(&self) -> bool {
-        let mut from = self.started.rules_from.iter();
-        from.find(|from| **from == RulesFrom::Store || self.started.files_have_rules)
-            == Some(&RulesFrom::File)
-    }
-
     /// Takes in what the store says.
     async fn listen(&mut self, heard: &Heard) {
-        match heard {
+        let has_rules = match heard {
             Heard::NotYet => return,
-            Heard::Nothing if self.started.rules_from.contains(&RulesFrom::File) => {}
-            Heard::Nothing => return,
-            Heard::Document(shelved) => {
-                if !self.take_in(shelved).await {
-                    return;
-                }
-            }
+            Heard::Nothing => false,
+            Heard::Document(shelved) => self.take_in(shelved).await,
+        };
+        if has_rules || self.started.listens_to_files() {
+            self.readiness.clear(Reason::Rules);
         }
-        self.readiness.clear(Reason::Rules);
     }
 
     /// Puts the rules in force that the store has, unless files win. Answers whether they
@@ -226,7 +228,7 @@ impl Reloader {
                 return false;
             }
         };
-        if self.files_win() {
+        if self.started.files_win() {
             tracing::info!(by, "the rules of files override the store's");
             self.fleet = Some(fleet);
             return true;
@@ -269,9 +271,7 @@ impl Reloader {
             // Which files there are, may change.
             setting.0 != "rules_files" && !self.started.written.contains(setting)
         };
-        let mut changed: Vec<_> = written.iter().filter(is_new).map(|s| s.0).collect();
-        changed.dedup();
-        changed
+        written.iter().filter(is_new).map(|s| s.0).collect()
     }
 
     fn directories(&self) -> Vec<PathBuf> {

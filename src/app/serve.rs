@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::banner::Banner;
-use super::config::{self, Config, Fault, LogFormat, Origin, RulesFrom, Settings};
+use super::config::{self, Config, Fault, LogFormat, Origin, Settings};
 use super::digest::Digest;
 use super::exit::Exit;
 use super::force::Force;
@@ -157,7 +157,7 @@ async fn live(
         rules_from: settings.rules_from.clone(),
         files_have_rules: !rules.is_empty(),
     };
-    let (rules, rules_from, digest) = if settings.rules_from.contains(&RulesFrom::File) {
+    let (rules, rules_from, digest) = if started.listens_to_files() {
         (rules, rules_from, digest)
     } else {
         let from = "the store, which is yet to say them".to_owned();
@@ -202,7 +202,7 @@ async fn live(
         )?);
         let asker = Strict::new(&config, settings.strict_timeout, clock.clone(), told)?;
         strict = Some(Arc::new(asker));
-        if settings.rules_from.contains(&RulesFrom::Store) {
+        if started.listens_to_store() {
             heard = Some(Shelf::new(store.expose(), &settings.fleet)?.watch());
         }
     }
@@ -218,7 +218,7 @@ async fn live(
     let (reloads, asked) = mpsc::channel(WAITING_RELOADS);
     let readiness = Readiness::default();
     let standing = sync.as_ref().map(Sync::standing);
-    if started.prefers_store() {
+    if started.listens_to_store() && !started.files_win() {
         readiness.raise(Reason::Rules);
     }
     let reloader = Reloader::new(

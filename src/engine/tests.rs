@@ -1,4 +1,5 @@
 mod modes;
+mod reload;
 mod strict;
 mod told;
 

@@ -86,10 +86,10 @@ pub(super) fn config(
     let resolved = resolve(source, given, surroundings, patience, defaults, reading)?;
     let mut written = resolved.written;
     if other_secret {
-        written.push((
-            "key_secret_file",
-            vec!["with something else in it".to_owned()],
-        ));
+        let secret = written
+            .iter_mut()
+            .filter(|(key, _)| *key == "key_secret_file");
+        secret.for_each(|(_, values)| values.push("with something else in it".to_owned()));
     }
     Ok(Config {
         settings: resolved.settings,

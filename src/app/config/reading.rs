@@ -162,6 +162,8 @@ mod tests {
         reading.files(temp.path()).unwrap();
         file("a.yaml~", "an editor's copy");
         file(".a.yaml.swp", "an editor's notes");
+        file("#a.yaml#", "what another editor has not saved");
+        file("4913", "");
         file("a.txt", "a note");
         assert!(reading.again() == reading);
         file("a.yaml", "rules: [ ]");
