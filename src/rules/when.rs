@@ -53,10 +53,12 @@ impl When {
 
     /// What a request must at least say, where that is one of a few exact values.
     pub(super) fn guard(&self) -> Option<Guard<'_>> {
-        let exact = |test| match test {
-            &Test::Exact(ref value) => Some(&**value),
-            _ => None,
-        };
+        fn exact(test: &Test) -> Option<&str> {
+            match test {
+                Test::Exact(value) => Some(value),
+                _ => None,
+            }
+        }
         let mut positive = self.0.iter().filter(|line| !line.not);
         positive.find_map(|line| {
             let values: Option<Vec<&str>> = line.tests.iter().map(exact).collect();
