@@ -32,13 +32,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::units::{Answers, Key, Limit, LimitId, Series};
+use crate::units::{Answers, Key, KeyHasher, Limit, LimitId, Series};
 use group::Standing;
 use identity::LazyAddress;
 use path::Path;
 use preflight::Preflight;
 use reader::{Report, Spot};
-use rule::{Overrides, Percent, Rule, Tiers};
+use rule::{Overrides, Percent, Rule, Special, Tiers};
 use schema::{DEFAULT_TIER, RuleSpec, Schema, Tier};
 use target::Targets;
 
@@ -212,22 +212,23 @@ impl RuleSet {
         if spec.is_enabled {
             self.targets.add(index, &spec.target);
         }
-        let percent = usize::try_from(spec.percent)
-            .ok()
-            .filter(|percent| *percent < 100);
+        let percent = usize::try_from(spec.percent).ok();
+        let special = Special {
+            remainder: spec.target.remainder(),
+            percent: percent.filter(|percent| *percent < 100).map(|percent| {
+                let space = format!("percent of {name}");
+                let hasher = defaults.secret.hasher(space.as_bytes());
+                Percent { percent, hasher }
+            }),
+            standing,
+            overrides: (!overrides.is_empty()).then_some(overrides),
+        };
         self.rules.push(Rule {
             name: name.as_str().into(),
             identity: spec.identity,
             tiers,
-            overrides: (!overrides.is_empty()).then(|| overrides.into()),
-            remainder: spec.target.remainder().map(Box::new),
-            percent: percent.map(|percent| {
-                let space = format!("percent of {name}");
-                let hasher = defaults.secret.hasher(space.as_bytes());
-                Percent { percent, hasher }.into()
-            }),
-            standing,
             preflight: spec.preflight,
+            special: special.or_none(),
             is_enabled: spec.is_enabled,
         });
         self.by_name.insert(name, index);
@@ -299,19 +300,21 @@ impl RuleSet {
         let path = Path::new(request.path);
         let tier = identity::single(request.attributes, "tier");
         let address = LazyAddress::default();
-        let is_preflight = preflight::is_one(request);
         let mut found = self.targets.find(request, &path);
-        found.retain(|index| {
-            let rule = &self.rules[*index];
-            if is_preflight && rule.preflight == Preflight::Skip {
-                return false;
-            }
-            let has = |percent: &Percent| {
-                percent.has(percent.hasher.key(&rule.identity.of(request, &address)))
-            };
-            rule.holds(request, &path) && rule.percent.as_deref().is_none_or(has)
-        });
-        group::keep_first(&self.rules, &mut found);
+        if preflight::is_one(request) {
+            found.retain(|index| self.rules[*index].preflight == Preflight::Count);
+        }
+        if found
+            .iter()
+            .any(|index| self.rules[*index].special.is_some())
+        {
+            found.retain(|index| {
+                let rule = &self.rules[*index];
+                let key_of = |hasher: &KeyHasher| hasher.key(&rule.identity.of(request, &address));
+                rule.holds(request, &path) && rule.is_for(key_of)
+            });
+            group::keep_first(&self.rules, &mut found);
+        }
         for index in found {
             let rule = &self.rules[index];
             let identity = rule.identity.of(request, &address);
@@ -338,8 +341,7 @@ impl RuleSet {
     ) -> Result<(), UnknownRule> {
         let index = self.by_name.get(rule).ok_or(UnknownRule)?;
         let rule = &self.rules[*index];
-        let has = |percent: &Percent| percent.has(identity::whole(&percent.hasher, key));
-        if !rule.is_enabled || !rule.percent.as_deref().is_none_or(has) {
+        if !rule.is_for(|hasher| identity::whole(hasher, key)) {
             return Ok(());
         }
         let key_of = |limit: &Limit| identity::whole(&limit.hasher, key);

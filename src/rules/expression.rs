@@ -8,7 +8,7 @@ const MAX_TEXT: usize = 1_000;
 /// is at most the product of this and the length of the text.
 const MAX_SIZE: usize = 64 * 1_024;
 /// The memory of the automaton that is built while matching, in bytes.
-const MAX_CACHE: usize = 256 * 1_024;
+const MAX_CACHE: usize = 64 * 1_024;
 
 /// A regular expression for the whole of a text, without back-references: it matches in
 /// time linear in the text. Its classes are those of ASCII, and `.` is one byte.

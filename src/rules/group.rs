@@ -56,7 +56,7 @@ pub(super) fn standings(specs: &[RuleSpec], warnings: &mut Vec<Fault>) -> Vec<Op
 
 /// Keeps of the rules of each group the first.
 pub(super) fn keep_first(rules: &[Rule], found: &mut Matches) {
-    let standing = |index: &usize| rules[*index].standing;
+    let standing = |index: &usize| rules[*index].standing();
     if !found.iter().any(|index| standing(index).is_some()) {
         return;
     }

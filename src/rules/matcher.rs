@@ -33,11 +33,11 @@ struct Node {
     // The segments are the operator's, so they cannot be made to collide from outside.
     exact: HashMap<Box<str>, usize, foldhash::fast::RandomState>,
     any: Option<usize>,
-    /// The rules whose pattern ends here.
-    here: Rules,
+    /// The rules whose pattern ends here. Of these three most nodes have one at most.
+    here: Option<Box<Rules>>,
     /// The rules for this path and all below it.
-    tail: Rules,
-    /// The rules for all paths whose next segment begins in some way; few nodes have any.
+    tail: Option<Box<Rules>>,
+    /// The rules for all paths whose next segment begins in some way.
     starts: Option<Box<Starts>>,
 }
 
@@ -101,8 +101,8 @@ impl Matcher {
         let ids: Vec<MethodId> = methods.iter().map(|method| self.intern(method)).collect();
         let node = &mut self.nodes[at];
         let rules = match &pattern.end {
-            End::Here => &mut node.here,
-            End::Tail => &mut node.tail,
+            End::Here => node.here.get_or_insert_default(),
+            End::Tail => node.tail.get_or_insert_default(),
             End::Start(text) => node.starts.get_or_insert_default().at(text),
         };
         rules.add(rule, &ids, guard.as_ref());
@@ -137,9 +137,13 @@ impl Matcher {
         open.push((0, rest));
         while let Some((at, rest)) = open.pop() {
             let node = &self.nodes[at];
-            node.tail.find(methods, request, found);
+            if let Some(tail) = &node.tail {
+                tail.find(methods, request, found);
+            }
             if rest.is_empty() {
-                node.here.find(methods, request, found);
+                if let Some(here) = &node.here {
+                    here.find(methods, request, found);
+                }
                 continue;
             }
             let (segment, rest) = match memchr(b'/', rest.as_bytes()) {

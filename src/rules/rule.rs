@@ -6,7 +6,7 @@ use super::identity::Identity;
 use super::path::Path;
 use super::preflight::Preflight;
 use super::target::{Remainder, Targets};
-use crate::units::KeyHasher;
+use crate::units::{Key, KeyHasher};
 
 /// A compiled rule. Its limits are ranges of the limits of all rules.
 #[derive(Debug)]
@@ -14,14 +14,20 @@ pub(super) struct Rule {
     pub(super) name: Box<str>,
     pub(super) identity: Identity,
     pub(super) tiers: Tiers,
-    /// `None` where there are none, as with most rules.
-    pub(super) overrides: Option<Box<Overrides>>,
-    pub(super) remainder: Option<Box<Remainder>>,
-    pub(super) percent: Option<Box<Percent>>,
-    pub(super) standing: Option<Standing>,
     pub(super) preflight: Preflight,
+    /// `None` where there is nothing of it, as with most rules.
+    pub(super) special: Option<Box<Special>>,
     /// A rule that is not enabled is known by its name, and limits nobody.
     pub(super) is_enabled: bool,
+}
+
+/// What few rules have.
+#[derive(Debug, Default)]
+pub(super) struct Special {
+    pub(super) remainder: Option<Remainder>,
+    pub(super) percent: Option<Percent>,
+    pub(super) standing: Option<Standing>,
+    pub(super) overrides: Option<Overrides>,
 }
 
 /// The limits of each tier; none where nothing is limited.
@@ -47,6 +53,17 @@ pub(super) struct Percent {
     pub(super) percent: usize,
     /// Of the rule, so that rules choose their callers independently.
     pub(super) hasher: KeyHasher,
+}
+
+impl Special {
+    /// `None` if there is nothing of it.
+    pub(super) fn or_none(self) -> Option<Box<Special>> {
+        let plain = self.remainder.is_none()
+            && self.percent.is_none()
+            && self.standing.is_none()
+            && self.overrides.is_none();
+        (!plain).then(|| Box::new(self))
+    }
 }
 
 impl Tiers {
@@ -106,17 +123,27 @@ impl Overrides {
 impl Percent {
     /// Whether the caller `key` is in the part: always, or never, for the same caller and
     /// percentage, and always if it was in a smaller part.
-    pub(super) fn has(&self, key: crate::units::Key) -> bool {
+    fn has(&self, key: Key) -> bool {
         key.spread(100) < self.percent
     }
 }
 
 impl Rule {
+    /// Whether the rule is for the caller whom `key_of` answers the key of.
+    pub(super) fn is_for(&self, key_of: impl FnOnce(&KeyHasher) -> Key) -> bool {
+        let percent = self.special.as_ref().and_then(|it| it.percent.as_ref());
+        self.is_enabled && percent.is_none_or(|percent| percent.has(key_of(&percent.hasher)))
+    }
+
     /// Whether all of the rule's target matches `request`, given that its pattern does.
-    #[inline]
     pub(super) fn holds(&self, request: &Described<'_>, path: &Path<'_>) -> bool {
-        let rest = self.remainder.as_ref();
+        let rest = self.special.as_ref().and_then(|it| it.remainder.as_ref());
         rest.is_none_or(|rest| rest.holds(request, path))
+    }
+
+    /// The rule's place in its group, if it is in one.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        self.special.as_ref()?.standing
     }
 
     /// The limits for a caller in `tier`, whose `request` is known unless the rule was
@@ -127,7 +154,8 @@ impl Rule {
         request: Option<(&Described<'_>, &Path<'_>)>,
     ) -> Range<usize> {
         let own = self.tiers.of(tier);
-        if let (Some(overrides), Some((request, path))) = (&self.overrides, request)
+        let overrides = self.special.as_ref().and_then(|it| it.overrides.as_ref());
+        if let (Some(overrides), Some((request, path))) = (overrides, request)
             && let Some(tiers) = overrides.first(request, path)
         {
             // An override for some tiers alone leaves the others as they are.

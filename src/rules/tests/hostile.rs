@@ -240,7 +240,9 @@ proptest! {
     fn no_request_panics(method in any::<String>(), path in any::<String>(), value in any::<String>()) {
         let rules = rules(
             "rules:\n- {endpoint: '/{a}/**', method: GET, key: [user, 'header:x'], limits: {requests: 1, window: 1m}}\n\
-             - {name: x, limits: {free: {requests: 1, window: 1m}}}",
+             - {name: x, limits: {free: {requests: 1, window: 1m}}}\n\
+             - {name: spelt, endpoint: 'regex:/(a|[^/]+)+b', case: insensitive, when: {headers: {x: 'regex:(a*)*b'}, not: {attributes: {user: 'prefix:a'}}}, ban: true}\n\
+             - {name: z, endpoint: 'prefix:/a', group: g, percent: 50, unlimited: true, overrides: [{endpoint: /a/*/, trailing_slash: distinct, ban: true}]}",
         );
         let request = Described {
             headers: &[("x", &value)],

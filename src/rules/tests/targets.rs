@@ -1,6 +1,7 @@
 //! Which rules a request meets, beyond path and method.
 
 use super::*;
+use crate::rules::path::Path;
 
 /// A file of rules, each with its `fields` and a limit, called as it stands in the list.
 fn file(fields: &[(&str, &str)]) -> String {
@@ -11,7 +12,7 @@ fn file(fields: &[(&str, &str)]) -> String {
 }
 
 /// The names of the rules of `fields` that `request` meets.
-fn met(rules: &RuleSet, request: &Described<'_>) -> Vec<String> {
+fn met_by(rules: &RuleSet, request: &Described<'_>) -> Vec<String> {
     let applied = matching(rules, request);
     applied
         .iter()
@@ -20,7 +21,7 @@ fn met(rules: &RuleSet, request: &Described<'_>) -> Vec<String> {
 }
 
 fn met_at(rules: &RuleSet, method: &str, path: &str) -> Vec<String> {
-    met(rules, &described(method, path))
+    met_by(rules, &described(method, path))
 }
 
 #[test]
@@ -58,6 +59,32 @@ fn a_path_that_explodes_elsewhere_is_answered() {
     let path = format!("/{}", "a".repeat(8_000));
     assert_eq!(met_at(&rules, "GET", &path), ["evil"]);
     assert!(met_at(&rules, "GET", &format!("{path}!")).is_empty());
+}
+
+#[test]
+fn a_request_is_checked_against_few_rules_however_many_there_are() {
+    let other = |number: usize| match number % 4 {
+        0 => format!("endpoint: /api/thing{number}"),
+        1 => format!("endpoint: 'regex:/r{number}/[a-z]+/.*'"),
+        2 => format!("when: {{attributes: {{tenant: [t{number}, u{number}]}}}}"),
+        _ => format!("endpoint: 'prefix:/api/t{number}', method: PUT"),
+    };
+    let others: String = (0..400)
+        .map(|number| format!("- {{name: r{number}, {}, ban: true}}\n", other(number)))
+        .collect();
+    let met = file(&[
+        ("path", "endpoint: '/api/{id}'"),
+        ("value", "when: {attributes: {tenant: acme}}"),
+        ("regex", "endpoint: 'regex:/api/[a-z]+'"),
+    ]);
+    let rules = rules(&format!("{met}{others}"));
+    let request = Described {
+        attributes: &[("tenant", "acme")],
+        ..described("GET", "/api/thing")
+    };
+    assert_eq!(met_by(&rules, &request), ["path", "value", "regex"]);
+    let candidates = rules.targets.find(&request, &Path::new("/api/thing"));
+    assert_eq!(candidates.into_vec(), [0, 1, 2]);
 }
 
 #[test]
@@ -119,7 +146,7 @@ fn every_line_of_when_must_hold_and_none_under_not() {
             ..described("GET", "/")
         };
         assert_eq!(
-            met(&rules, &request),
+            met_by(&rules, &request),
             expected,
             "{headers:?} {attributes:?}"
         );
@@ -141,10 +168,10 @@ fn global_tenant_and_endpoint_rules_all_apply_each_by_its_own_key() {
         ..described("POST", path)
     };
     assert_eq!(
-        met(&rules, &request(0, "/orders")),
+        met_by(&rules, &request(0, "/orders")),
         ["global", "tenant", "endpoint"]
     );
-    assert_eq!(met(&rules, &request(0, "/x")), ["global", "tenant"]);
+    assert_eq!(met_by(&rules, &request(0, "/x")), ["global", "tenant"]);
     let keys = |user| -> Vec<Key> {
         let applied = matching(&rules, &request(user, "/orders"));
         applied.iter().map(|one| one.key).collect()
@@ -180,7 +207,7 @@ fn of_a_group_only_the_first_that_matches_applies() {
         headers: &[("x-beta", "1")],
         ..described("GET", "/api/x")
     };
-    assert_eq!(met(&rules, &beta), ["beta", "other", "alone"]);
+    assert_eq!(met_by(&rules, &beta), ["beta", "other", "alone"]);
 }
 
 #[test]
@@ -302,7 +329,7 @@ fn whoever_is_not_in_the_part_meets_the_next_of_the_group() {
             attributes: &attributes,
             ..described("GET", "/")
         };
-        let names = met(&rules, &request);
+        let names = met_by(&rules, &request);
         assert_eq!(names.len(), 1);
         seen[usize::from(names[0] == "canary")] += 1;
     }
