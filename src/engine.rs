@@ -125,7 +125,11 @@ impl Snapshot<'_> {
             Subject::Throttle { key, quota } => {
                 let limit = self.engine.per_call.limit(quota);
                 let key = PerCall::key(&limit, key);
-                let one = Applied { limit: &limit, key };
+                let one = Applied {
+                    limit: &limit,
+                    key,
+                    weight: 1,
+                };
                 let judged = self.engine.take(&one, request.cost, now);
                 return Some(Decision {
                     outcome: judged.outcome,
@@ -135,18 +139,14 @@ impl Snapshot<'_> {
                 });
             }
             Subject::Rule { rule, key, tier } => {
-                if self.rules.named(rule, key, tier, applied).is_err() {
-                    return Some(Decision {
-                        outcome: Outcome::UnknownRule,
-                        limit: None,
-                        stale: None,
-                        now,
-                    });
-                }
+                let found = self.rules.named(rule, key, tier, applied);
+                return found.err().map(|missing| Decision::not_found(missing, now));
             }
-            Subject::Described(described) => self.rules.matching(&described, applied),
+            Subject::Described(described) => {
+                let found = self.rules.matching(&described, now, applied);
+                return found.err().map(|missing| Decision::not_found(missing, now));
+            }
         }
-        None
     }
 
     /// All or nothing: takes from every cell, and gives back at the first refusal. Answers
@@ -168,18 +168,19 @@ impl Snapshot<'_> {
             }
             // After a refusal the rest is only asked, to find the longest wait, unless
             // it counts refusals too.
+            let charge = one.cost(cost);
             let judged = if tally.refused && !one.limit.count_denied {
-                engine.probe(one, cost, now)
+                engine.probe(one, charge, now)
             } else {
-                engine.take(one, cost, now)
+                engine.take(one, charge, now)
             };
             if judged.by == By::Store && engine.asks(one.limit) {
                 asked.push(index);
                 continue;
             }
-            tally.note(index, one.key, judged);
+            tally.note(index, one.key, charge, judged);
             if tally.refused {
-                engine.give_back(tally, cost, now);
+                engine.give_back(tally, now);
             }
         }
         asked
@@ -239,20 +240,21 @@ impl Engine {
         cost: Cost,
         now: Timestamp,
     ) {
+        let cost = one.cost(cost);
         let judged = if tally.refused && !one.limit.count_denied {
             self.probe_by(one, cost, now, true)
         } else {
             self.take_by(one, cost, now, true)
         };
-        tally.note(index, one.key, judged);
+        tally.note(index, one.key, cost, judged);
         if tally.refused {
-            self.give_back(tally, cost, now);
+            self.give_back(tally, now);
         }
     }
 
     /// Gives back all that was taken.
-    fn give_back(&self, tally: &mut Tally, cost: Cost, now: Timestamp) {
-        for (key, at) in tally.taken.drain(..) {
+    fn give_back(&self, tally: &mut Tally, now: Timestamp) {
+        for (key, cost, at) in tally.taken.drain(..) {
             self.counters.give_back(key, cost, at, now);
         }
     }

@@ -4,37 +4,51 @@
 //! that know their place, so that every fault of every file can be told at once,
 //! with line and column.
 
+mod api_keys;
+mod caller;
+mod clients;
 mod duration;
 mod fault;
 mod identity;
 mod matcher;
+mod networks;
 mod path;
 mod pattern;
 mod reader;
 mod schema;
 mod source;
+mod tiers;
+mod tokens;
 mod tree;
+mod weight;
 
 #[cfg(test)]
 mod tests;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::units::{Key, Limit, LimitId, Series};
-use identity::{Identity, LazyAddress};
+use crate::units::{Cost, Key, Limit, LimitId, Series, Timestamp};
+use caller::{Caller, Callers};
+use identity::{Identity, Uncounted};
 use matcher::Matcher;
 use reader::{Report, Spot};
-use schema::{DEFAULT_TIER, RuleSpec, Schema};
+use schema::{RuleSpec, Schema};
+use tiers::DEFAULT_TIER;
+use weight::Weight;
 
+pub use clients::Noticed;
 pub use duration::{DurationError, parse_duration};
 pub use fault::{At, Fault, Faults, Problem};
 pub use pattern::PatternError;
 pub use source::{Defaults, Format, Source};
+pub use tokens::KeyError;
 
 pub(crate) use schema::FILE as FILE_FIELDS;
 pub(crate) use tree::{Node, Value};
@@ -67,20 +81,24 @@ pub struct RuleSet {
     rules: Vec<Rule>,
     by_name: HashMap<String, usize, foldhash::fast::RandomState>,
     matcher: Matcher,
+    callers: Callers,
 }
 
 /// A rule set, and what is doubtful about its files.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Compiled {
     /// The rules.
     pub rules: RuleSet,
     /// What the operator may not have meant.
     pub warnings: Vec<Fault>,
+    /// The files that were read because the rules name them: keys and secrets.
+    pub files: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
 struct Rule {
     identity: Identity,
+    weight: Weight,
     /// The limits of each tier as a range of all limits; sorted by the tier's name.
     tiers: Vec<(Box<str>, Range<usize>)>,
     /// The limits of callers whose tier is unknown.
@@ -149,31 +167,38 @@ impl RuleSet {
         defaults: &Defaults,
     ) -> Result<Compiled, Faults> {
         let mut report = Report::default();
-        let mut schema = Schema {
-            defaults,
-            names: HashMap::new(),
-            said_rules: sources.is_empty(),
-        };
-        let mut specs = Vec::new();
+        let mut schema = Schema::new(defaults, sources.is_empty());
+        let mut files = Vec::new();
         for source in settings.into_iter().chain(sources) {
             let beside = settings.is_some_and(|settings| std::ptr::eq(settings, source));
             let file: Arc<str> = source.name.as_str().into();
-            let before = report.faults.len();
             match tree::parse(&source.text, source.format) {
                 Ok(mut root) => {
                     if beside {
                         schema::drop_settings(&mut root);
                     }
-                    specs.extend(schema.file(&file, &root, &mut report));
+                    // Rules of any file may use it.
+                    schema.callers(&file, &root, &mut report);
+                    files.push((file, Some(root)));
                 }
                 Err(faults) => {
                     for (at, problem) in faults {
                         report.fault(&Spot::file(&file).moved(at), problem);
                     }
+                    files.push((file, None));
                 }
             }
-            report.faults[before..].sort_by_key(|fault| fault.at);
         }
+        schema.tiers(&mut report);
+        let mut specs = Vec::new();
+        for (file, root) in &files {
+            if let Some(root) = root {
+                specs.extend(schema.file(file, root, &mut report));
+            }
+        }
+        schema.check(&specs, &mut report);
+        let place = |file: &Arc<str>| files.iter().position(|(known, _)| known == file);
+        report.sort(|file| place(file).unwrap_or(usize::MAX));
         if let Some(first) = sources.first()
             && !schema.said_rules
             && report.faults.is_empty()
@@ -184,13 +209,18 @@ impl RuleSet {
         if !report.faults.is_empty() {
             return Err(Faults(report.faults));
         }
-        let mut rules = RuleSet::default();
+        let (callers, files) = schema.into_callers();
+        let mut rules = RuleSet {
+            callers,
+            ..RuleSet::default()
+        };
         for spec in specs {
             rules.add(spec, defaults);
         }
         Ok(Compiled {
             rules,
             warnings: report.warnings,
+            files,
         })
     }
 
@@ -216,12 +246,15 @@ impl RuleSet {
             }
             tiers.push((tier.name.into(), start..self.limits.len()));
         }
-        let default = tiers.iter().find(|(name, _)| **name == *DEFAULT_TIER);
-        let fallback = default.or(tiers.first()).map(|(_, limits)| limits.clone());
+        let called = |name: &str| tiers.iter().find(|(tier, _)| **tier == *name);
+        let stated = self.callers.tiers.default.as_deref().and_then(called);
+        let default = stated.or_else(|| called(DEFAULT_TIER)).or(tiers.first());
+        let fallback = default.map(|(_, limits)| limits.clone());
         tiers.sort_by(|a, b| a.0.cmp(&b.0));
         self.by_name.insert(spec.name, index);
         self.rules.push(Rule {
             identity: spec.identity,
+            weight: spec.weight,
             tiers,
             fallback: fallback.unwrap_or_default(),
         });
@@ -233,50 +266,88 @@ impl RuleSet {
         &self.limits
     }
 
-    /// Adds to `applied` the limits of all rules that match `request`, in the
+    /// Adds to `applied` the limits of all rules that match `request` at `now`, in the
     /// order of the rules.
     ///
-    /// The limits are those of the tier that the attribute `tier` names; a missing,
-    /// contradictory or unknown one stands for the tier `default`, or failing that
-    /// for the first tier of the rule. The client's address is `ip`, or failing that
-    /// `peer`; a rule's other sources of identity fall back to it.
-    pub fn matching<'r>(&'r self, request: &Described<'_>, applied: &mut AppliedLimits<'r>) {
+    /// The limits are those of the caller's tier, as the set says where tiers come from
+    /// (the attribute `tier`, unless stated); a missing, contradictory or unknown one stands
+    /// for the default tier, or failing that for the first tier of the rule. The client's
+    /// address is `ip`, or failing that `peer`, or what believed proxies say there.
+    ///
+    /// # Errors
+    /// [`NotFound::Caller`] if a rule insists on knowing the caller, and does not; what is
+    /// in `applied` then means nothing.
+    pub fn matching<'r>(
+        &'r self,
+        request: &Described<'_>,
+        now: Timestamp,
+        applied: &mut AppliedLimits<'r>,
+    ) -> Result<(), NotFound> {
         let path = path::normalise(request.path);
-        let tier = identity::single(request.attributes, "tier");
-        let address = LazyAddress::default();
+        let caller = Caller::new(&self.callers, request, &path, now);
+        let tier = OnceCell::new();
         for index in self.matcher.find(request.method, &path) {
             let rule = &self.rules[index];
-            let identity = rule.identity.of(request, &address);
-            self.apply(rule, tier, |limit| limit.hasher.key(&identity), applied);
+            let identity = match rule.identity.of(&caller) {
+                Ok(identity) => identity,
+                Err(Uncounted::Skipped) => continue,
+                Err(Uncounted::Denied) => return Err(NotFound::Caller),
+            };
+            // With one tier there is nothing to choose.
+            let tier = match rule.tiers.len() {
+                1 => None,
+                _ => *tier.get_or_init(|| caller.tier()),
+            };
+            let key_of = |limit: &Limit| limit.hasher.key(&identity);
+            self.apply(rule, tier, rule.weight.of(request), key_of, applied);
         }
+        Ok(())
     }
 
     /// Adds to `applied` the limits of the rule called `rule` for the caller `key`
     /// in `tier`.
     ///
-    /// The key stands for the caller whatever the rule counts by; where that is one
-    /// source, the key and that source's value are the same caller.
+    /// The key stands for the caller whatever the rule counts by (but `global`, which
+    /// counts all together); where that is one source, the key and that source's value are
+    /// the same caller. Where it is the API key, the table says the tier, unless `tier` does.
     ///
     /// # Errors
-    /// [`UnknownRule`] if there is none; `applied` is as before.
+    /// [`NotFound`] if there is no such rule, or if it insists on knowing the caller and the
+    /// key is blank or no known API key; `applied` is as before.
     pub fn named<'r>(
         &'r self,
         rule: &str,
         key: &[u8],
         tier: Option<&str>,
         applied: &mut AppliedLimits<'r>,
-    ) -> Result<(), UnknownRule> {
-        let index = self.by_name.get(rule).ok_or(UnknownRule)?;
-        let tier = tier.map(str::trim);
-        let key_of = |limit: &Limit| identity::whole(&limit.hasher, key);
-        self.apply(&self.rules[*index], tier, key_of, applied);
+    ) -> Result<(), NotFound> {
+        let index = self.by_name.get(rule).ok_or(NotFound::Rule)?;
+        let rule = &self.rules[*index];
+        let stated = match rule.identity.stated(key, &self.callers) {
+            Ok(stated) => stated,
+            Err(Uncounted::Skipped) => return Ok(()),
+            Err(Uncounted::Denied) => return Err(NotFound::Caller),
+        };
+        let tier = match tier.map(str::trim).filter(|tier| !tier.is_empty()) {
+            None if rule.tiers.len() > 1 && rule.identity.is_api_key() => self.tier_of_key(key),
+            tier => tier,
+        };
+        let key_of = |limit: &Limit| stated.key(&limit.hasher);
+        self.apply(rule, tier, rule.weight.of_named(), key_of, applied);
         Ok(())
+    }
+
+    /// The tier that the table of API keys gives `key`.
+    fn tier_of_key(&self, key: &[u8]) -> Option<&str> {
+        let key = std::str::from_utf8(key.trim_ascii()).ok()?;
+        self.callers.keys.holder(key)?.tier.as_deref()
     }
 
     fn apply<'r>(
         &'r self,
         rule: &Rule,
         tier: Option<&str>,
+        weight: u64,
         key_of: impl Fn(&Limit) -> Key,
         applied: &mut AppliedLimits<'r>,
     ) {
@@ -284,7 +355,13 @@ impl RuleSet {
         applied.extend(limits.iter().map(|limit| Applied {
             limit,
             key: key_of(limit),
+            weight,
         }));
+    }
+
+    /// What was noticed about clients' addresses since this was last asked.
+    pub fn noticed(&self) -> Noticed {
+        self.callers.clients.noticed()
     }
 }
 
@@ -301,10 +378,16 @@ impl Rule {
 /// The limits that apply to one request; rarely more than four.
 pub type AppliedLimits<'r> = SmallVec<[Applied<'r>; 4]>;
 
-/// No rule has that name.
+/// Who or what was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no rule has that name")]
-pub struct UnknownRule;
+pub enum NotFound {
+    /// The rule.
+    #[error("no rule has that name")]
+    Rule,
+    /// The caller, whom a rule insists on knowing.
+    #[error("the caller does not say who it is")]
+    Caller,
+}
 
 /// One limit that applies to a request, with the key that it counts by.
 #[derive(Clone, Copy, Debug)]
@@ -313,4 +396,13 @@ pub struct Applied<'r> {
     pub limit: &'r Arc<Limit>,
     /// Who is counted.
     pub key: Key,
+    /// How many times the request's cost counts.
+    pub weight: u64,
+}
+
+impl Applied<'_> {
+    /// What the limit is charged for a request of this `cost`.
+    pub fn cost(&self, cost: Cost) -> Cost {
+        cost.times(self.weight)
+    }
 }

@@ -114,6 +114,7 @@ fn counted_with(quota: Quota, who: &str, change: impl FnOnce(&mut Limit)) -> Cou
     Counted {
         limit: Arc::new(limit),
         key,
+        weight: 1,
     }
 }
 

@@ -41,6 +41,7 @@ impl Pending {
         let counted = |one: &Applied<'_>| Counted {
             limit: Arc::clone(one.limit),
             key: one.key,
+            weight: one.weight,
         };
         Pending {
             limits: applied.iter().map(counted).collect(),
@@ -77,13 +78,18 @@ impl Pending {
             .filter(|ruling| ruling.outcomes.len() == self.asked.len());
         let decided_at = ruling.as_ref().map_or(now, |ruling| ruling.at);
         for (number, index) in self.asked.iter().enumerate() {
-            let Counted { limit, key } = &self.limits[*index];
+            let Counted { limit, key, weight } = &self.limits[*index];
             let Some(ruling) = &ruling else {
-                let one = Applied { limit, key: *key };
+                let one = Applied {
+                    limit,
+                    key: *key,
+                    weight: *weight,
+                };
                 engine.take_without_store(&mut tally, *index, &one, cost, now);
                 continue;
             };
             let judged = Judged::ruled(ruling.outcomes[number]);
+            let charge = cost.times(*weight);
             if let Some(wait) = judged.outcome.retry_after()
                 && limit.consistency == Consistency::Bounded
             {
@@ -92,11 +98,11 @@ impl Pending {
                 let pace = limit.pace;
                 let wait = wait.min(pace.interval.times(10)).max(pace.min_interval);
                 let until = ruling.at.after(wait);
-                engine.counters().refused(*key, cost, until);
+                engine.counters().refused(*key, charge, until);
             }
-            tally.note(*index, *key, judged);
+            tally.note(*index, *key, charge, judged);
             if tally.refused {
-                engine.give_back(&mut tally, cost, now);
+                engine.give_back(&mut tally, now);
             }
         }
         tally.decision(

@@ -24,6 +24,15 @@ impl Report {
     pub(super) fn warn(&mut self, spot: &Spot<'_>, problem: Problem) {
         self.warnings.push(spot.fault(problem));
     }
+
+    /// Puts all into the order of the files, whose `place` is known, and of their text. What
+    /// is said several times about one place, through rules that share it, is said once.
+    pub(super) fn sort(&mut self, place: impl Fn(&Arc<str>) -> usize) {
+        for found in [&mut self.faults, &mut self.warnings] {
+            found.sort_by_key(|fault| (place(&fault.file), fault.at));
+            found.dedup_by(|b, a| a.file == b.file && a.at == b.at && a.problem == b.problem);
+        }
+    }
 }
 
 /// Where the reading is: file, rule, field and place in the text.
@@ -82,12 +91,17 @@ impl<'a> Spot<'a> {
         }
     }
 
+    /// The same field, said in `file`.
+    pub(super) fn within(self, file: &'a Arc<str>, at: At) -> Spot<'a> {
+        Spot { file, at, ..self }
+    }
+
     /// The same field, at another place in the text.
     pub(super) fn moved(self, at: At) -> Spot<'a> {
         Spot { at, ..self }
     }
 
-    fn fault(&self, problem: Problem) -> Fault {
+    pub(super) fn fault(&self, problem: Problem) -> Fault {
         let mut field = String::new();
         self.write_path(&mut field);
         Fault {

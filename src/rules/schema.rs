@@ -1,27 +1,47 @@
 //! The schema of rule files: a tree of values → rules, checked as far as one rule
 //! and the names of all can be.
 
+mod api_keys;
+mod callers;
+mod identity;
+mod jwt;
 mod limit;
+mod policies;
 mod settings;
+mod tiers;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::fault::{Problem, quote};
-use super::identity::{Identity, KeySource};
+use super::caller::Callers;
+use super::fault::{At, Problem, quote};
+use super::identity::Identity;
 use super::pattern::{Pattern, split_method};
 use super::reader::{Fields, Report, Spot, text, wrong_kind};
 use super::source::Defaults;
 use super::tree::{Node, Value};
+use super::weight::Weight;
+use identity::IdentitySpec;
 use limit::Scope;
+use policies::Policies;
 use settings::Settings;
 
-pub(super) use limit::{DEFAULT_TIER, Tier};
+pub(super) use limit::Tier;
 
 /// The names at the top of a file.
-pub(crate) const FILE: [&str; 2] = ["rules", "defaults"];
-const DEFAULTS: [&str; 4] = ["algorithm", "consistency", "on_store_loss", "key"];
-const RULE: [&str; 12] = [
+pub(crate) const FILE: [&str; 7] = [
+    "rules", "defaults", "policies", "clients", "api_keys", "jwt", "tiers",
+];
+const DEFAULTS: [&str; 6] = [
+    "algorithm",
+    "consistency",
+    "on_store_loss",
+    "key",
+    "on_missing",
+    "normalize",
+];
+const RULE: [&str; 15] = [
     "name",
     "endpoint",
     "method",
@@ -34,11 +54,13 @@ const RULE: [&str; 12] = [
     "sync_min_interval",
     "sync_max_interval",
     "strict_timeout",
+    "on_missing",
+    "normalize",
+    "cost",
 ];
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
 ];
-const WANT_KEY: &str = "a source of identity; write client, header:NAME or attribute:NAME";
 const WANT_METHOD: &str = "a method; write GET, POST or a list of methods";
 
 /// A rule as its file states it, with every default filled in.
@@ -49,6 +71,7 @@ pub(super) struct RuleSpec {
     /// In upper case, each once; none for all methods.
     pub(super) methods: Vec<Box<str>>,
     pub(super) identity: Identity,
+    pub(super) weight: Weight,
     /// In the order of the file, at least one.
     pub(super) tiers: Vec<Tier>,
 }
@@ -68,9 +91,33 @@ pub(super) struct Schema<'d> {
     pub(super) names: HashMap<String, (Arc<str>, usize)>,
     /// Whether any file has said `rules`.
     pub(super) said_rules: bool,
+    pub(super) callers: Callers,
+    policies: Policies,
+    /// Where what is said once for all files was said.
+    stated: HashMap<&'static str, (Arc<str>, At)>,
+    /// What a file says of tiers, to be read when all else about callers is known.
+    tiers: Option<(Arc<str>, Node)>,
+    /// All tiers that callers are given.
+    named: Vec<tiers::Named>,
+    /// The files that were read beside the rules.
+    files: Vec<PathBuf>,
 }
 
-impl Schema<'_> {
+impl<'d> Schema<'d> {
+    pub(super) fn new(defaults: &'d Defaults, said_rules: bool) -> Schema<'d> {
+        Schema {
+            defaults,
+            names: HashMap::new(),
+            said_rules,
+            callers: Callers::default(),
+            policies: Policies::new(),
+            stated: HashMap::new(),
+            tiers: None,
+            named: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
     /// The sound rules of the file `root`; what is wrong with the others, and with
     /// the file, is in `report`.
     pub(super) fn file(
@@ -90,9 +137,11 @@ impl Schema<'_> {
         };
         let (settings, identity) = fields
             .with("defaults", &top, report, defaults)
-            .unwrap_or((Settings::default(), Identity::client()));
+            .unwrap_or_default();
         let Some(rules) = fields.get("rules") else {
-            report.warn(&top, Problem::EmptyFile);
+            if !FILE[2..].iter().any(|field| fields.get(field).is_some()) {
+                report.warn(&top, Problem::EmptyFile);
+            }
             return Vec::new();
         };
         self.said_rules = true;
@@ -123,7 +172,7 @@ impl Schema<'_> {
         node: &Node,
         spot: &Spot<'_>,
         settings: &Settings,
-        identity: &Identity,
+        identity: &IdentitySpec,
         report: &mut Report,
     ) -> Option<RuleSpec> {
         let want = "a rule; write {endpoint: /path, limits: {default: {requests: 10, window: 1m}}}";
@@ -148,15 +197,20 @@ impl Schema<'_> {
                 (of_endpoint.unwrap_or(stated), pattern)
             });
         let name = self.name(file, &fields, matcher.as_ref(), spot, report);
-        let identity = fields
-            .with("key", spot, report, key)
-            .unwrap_or_else(|| identity.clone());
+        let who = IdentitySpec::read(&fields, spot, report);
+        let at = fields.get("key").map_or(spot.at, |node| node.at);
+        let tokens = &mut self.callers.tokens;
+        let identity = matcher
+            .as_ref()
+            .and_then(|(_, pattern)| who.identity(identity, pattern, tokens, spot, at, report));
         let own = Settings::read(&fields, spot, report);
         let pace = own.pace(&fields, None, self.defaults.pace, spot, report);
         let scope = Scope {
             settings: own.over(settings),
             pace: pace.unwrap_or(self.defaults.pace),
             defaults: self.defaults.pace,
+            policies: &self.policies,
+            default_tier: self.callers.tiers.default.as_deref(),
         };
         let Some(limits) = fields.get("limits") else {
             let example = "limits: {default: {requests: 10, window: 1m}}";
@@ -169,7 +223,8 @@ impl Schema<'_> {
             name: name?,
             pattern,
             methods,
-            identity,
+            identity: identity?,
+            weight: who.weight(),
             tiers,
         })
     }
@@ -244,15 +299,14 @@ fn name(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<String> {
     Some(name.to_owned())
 }
 
-fn defaults(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<(Settings, Identity)> {
+fn defaults(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<(Settings, IdentitySpec)> {
     if node.is_null() {
         return None;
     }
     let want = "a map of defaults; write {algorithm: token_bucket} or leave it out";
     let fields = Fields::read(node, spot, &DEFAULTS, want, report)?;
-    let identity = fields.with("key", spot, report, key);
-    let settings = Settings::read(&fields, spot, report);
-    Some((settings, identity.unwrap_or_else(Identity::client)))
+    let identity = IdentitySpec::read(&fields, spot, report);
+    Some((Settings::read(&fields, spot, report), identity))
 }
 
 /// The pattern, and the methods that stand before it.
@@ -324,32 +378,6 @@ fn one_method(text: &str, spot: &Spot<'_>, report: &mut Report) -> Option<Box<st
         report.warn(spot, Problem::UnusualMethod { found, hint });
     }
     Some(method.into())
-}
-
-/// What identifies the caller: one source or several; `None` where it is null.
-fn key(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Identity> {
-    let mut sources: Vec<KeySource> = Vec::new();
-    let mut sound = true;
-    each(node, spot, |node, spot| {
-        let Some(found) = text(node, spot, WANT_KEY, report) else {
-            sound = false;
-            return;
-        };
-        let problem = match KeySource::parse(found) {
-            Some(source) if !sources.contains(&source) => {
-                sources.push(source);
-                return;
-            }
-            Some(_) => Problem::DuplicateKeySource(quote(found)),
-            None => Problem::KeySource(quote(found)),
-        };
-        report.fault(spot, problem);
-        sound = false;
-    });
-    if sound && sources.is_empty() && !node.is_null() {
-        report.fault(spot, Problem::NoKeySource);
-    }
-    (sound && !sources.is_empty()).then(|| Identity::new(&sources))
 }
 
 /// Calls `read` for the items of a list, or for the one item that is there without

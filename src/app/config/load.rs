@@ -135,10 +135,7 @@ fn resolve(
     };
     let compiled = RuleSet::compile_with(inline, &sources, &defaults).unwrap_or_else(|broken| {
         faults.extend(broken.0.into_iter().map(Fault::from));
-        Compiled {
-            rules: RuleSet::default(),
-            warnings: Vec::new(),
-        }
+        Compiled::default()
     });
     if faults.is_empty() {
         let files = settings.rules_files.iter();

@@ -128,6 +128,12 @@ fn refusal(outcome: Outcome, rule: &str, check: &Check<'_>) -> Option<(&'static 
             let asked = Shown(check.rule().unwrap_or_default().as_bytes());
             ("unknown_rule", format!("there is no rule '{asked}'"))
         }
+        Outcome::Unidentified => (
+            "unidentified",
+            "a rule insists on knowing the caller: send the API key, token or other field that it \
+             counts by"
+                .to_owned(),
+        ),
     })
 }
 
@@ -145,6 +151,7 @@ impl Reply {
             Outcome::Impossible | Outcome::Banned => (429, None),
             Outcome::Unavailable => (503, Some(1)),
             Outcome::UnknownRule => (404, None),
+            Outcome::Unidentified => (401, None),
         };
         Reply {
             status,

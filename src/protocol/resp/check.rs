@@ -146,6 +146,10 @@ fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>, rule: &str) {
             let rule = Shown(rule.as_bytes());
             return reply::error(out, format_args!("ERR unknown rule '{rule}'"));
         }
+        Outcome::Unidentified => {
+            let message = "ERR UNIDENTIFIED the rule insists on knowing the caller";
+            return reply::error(out, format_args!("{message}"));
+        }
         Outcome::Allowed { delay } if !delay.is_zero() => Some(delay),
         outcome => outcome.retry_after(),
     };
