@@ -5,6 +5,7 @@ mod check;
 mod cli;
 pub mod config;
 mod exit;
+mod noticed;
 mod secrets;
 mod serve;
 mod simulate;

@@ -86,6 +86,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Banned),
         Just(Outcome::Unavailable),
         Just(Outcome::UnknownRule),
+        Just(Outcome::Unidentified),
     ]
 }
 
@@ -154,7 +155,7 @@ proptest! {
             }
             OwnedFrame::Error(_) => prop_assert!(matches!(
                 outcome,
-                Outcome::Unavailable | Outcome::UnknownRule
+                Outcome::Unavailable | Outcome::UnknownRule | Outcome::Unidentified
             )),
             other => prop_assert!(false, "{other:?}"),
         }

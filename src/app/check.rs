@@ -127,7 +127,7 @@ pub(super) fn check(args: &CheckArgs) -> Exit {
             println!("{}", one_line(&answer.body));
             match answer.status {
                 StatusCode::OK => Exit::Done,
-                StatusCode::TOO_MANY_REQUESTS => Exit::Refused,
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::UNAUTHORIZED => Exit::Refused,
                 StatusCode::SERVICE_UNAVAILABLE => Exit::Unavailable,
                 status if status.is_client_error() => Exit::Usage,
                 _ => Exit::Internal,

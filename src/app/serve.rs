@@ -14,7 +14,7 @@ use super::banner::Banner;
 use super::config::{self, Config, Fault, LogFormat, Settings};
 use super::exit::Exit;
 use super::upkeep::{Upkeep, needs_store};
-use super::{secrets, surroundings, telemetry};
+use super::{noticed, secrets, surroundings, telemetry};
 use crate::clock::Clock;
 use crate::counters::{Counters, Fleet};
 use crate::engine::{Authority, Engine};
@@ -187,6 +187,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
         needs_store,
     };
     let upkeep = tokio::spawn(upkeep.run());
+    let watch = tokio::spawn(noticed::watch(Arc::clone(&engine), clock.clone()));
     let services = Services {
         engine,
         authority,
@@ -214,6 +215,7 @@ async fn live(config: Config, bound: Bound, metrics: PrometheusHandle) -> Result
     let life = async {
         let drained = bound.serve(services, drain).await?;
         upkeep.abort();
+        watch.abort();
         let synced = match sync {
             Some(sync) => Some(sync.finish(settings.final_sync_timeout).await),
             None => None,

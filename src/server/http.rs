@@ -214,6 +214,10 @@ fn response(reply: Reply) -> Response<Full<Bytes>> {
     let headers = response.headers_mut();
     let json = HeaderValue::from_static("application/json");
     headers.insert(header::CONTENT_TYPE, json);
+    if reply.status == 401 {
+        let how = HeaderValue::from_static("Bearer");
+        headers.insert(header::WWW_AUTHENTICATE, how);
+    }
     if let Some(limit) = reply.limit {
         headers.insert(LIMIT, HeaderValue::from(limit.limit));
         headers.insert(REMAINING, HeaderValue::from(limit.remaining));

@@ -366,6 +366,26 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_who_is_nobody_is_a_401_and_no_limit() {
+        let nobody = Decision {
+            limit: None,
+            ..decision(Outcome::Unidentified, Nanos::ZERO)
+        };
+        let said = reply(&nobody, ResetStyle::Epoch);
+        assert_eq!(
+            (said.status, said.limit, said.retry_after),
+            (401, None, None)
+        );
+        let text = body(&said);
+        assert!(
+            text.starts_with(
+                r#"{"allowed":false,"error":"unidentified","message":"a rule insists on"#
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn without_a_limit_there_are_nulls_and_no_headers() {
         let unlimited = Decision {
             limit: None,

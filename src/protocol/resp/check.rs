@@ -383,5 +383,8 @@ mod tests {
         assert_eq!(throttled(&lost, 0), said);
         let unknown = decision(Outcome::UnknownRule, 0, 0, Nanos::ZERO);
         assert_eq!(checked(&unknown), "-ERR unknown rule 'no\\x0asuch' ");
+        let nobody = decision(Outcome::Unidentified, 0, 0, Nanos::ZERO);
+        let said = "-ERR UNIDENTIFIED the rule insists on knowing the caller ";
+        assert_eq!(checked(&nobody), said);
     }
 }

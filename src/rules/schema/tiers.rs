@@ -150,7 +150,10 @@ impl Named {
 impl Schema<'_> {
     /// Checks what must go together with all rules, `specs`.
     pub(in crate::rules) fn check(&mut self, specs: &[RuleSpec], report: &mut Report) {
-        self.check_tiers(specs, report);
+        // A rule with a fault may have the tiers that seem to be missing.
+        if report.faults.is_empty() {
+            self.check_tiers(specs, report);
+        }
         policies::warn_of_unused(&self.policies, report);
     }
 

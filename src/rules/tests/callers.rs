@@ -280,6 +280,16 @@ fn what_is_no_source_of_tiers_is_told() {
 }
 
 #[test]
+fn a_tier_of_a_rule_that_has_a_fault_is_not_missed() {
+    let told = faults(
+        "api_keys: [{key: abc, tier: pro}]\nrules:\n- {name: a, limits: {pro: {requests: x, window: 1m}}}\n\
+         - {name: b, limits: {free: {requests: 1, window: 1m}}}",
+    );
+    assert_eq!(told.len(), 1, "{told:#?}");
+    has(&told[0], "limits.pro.requests");
+}
+
+#[test]
 fn what_identifies_nobody_is_told_with_the_rule() {
     let of = |fields: &str| {
         let mut faults = faults(&format!(
