@@ -121,7 +121,7 @@ impl Snapshot<'_> {
         now: Timestamp,
         applied: &mut AppliedLimits<'r>,
     ) -> Option<Decision<'r>> {
-        match request.subject {
+        let found = match request.subject {
             Subject::Throttle { key, quota } => {
                 let limit = self.engine.per_call.limit(quota);
                 let key = PerCall::key(&limit, key);
@@ -138,15 +138,11 @@ impl Snapshot<'_> {
                     now,
                 });
             }
-            Subject::Rule { rule, key, tier } => {
-                let found = self.rules.named(rule, key, tier, applied);
-                return found.err().map(|missing| Decision::not_found(missing, now));
-            }
-            Subject::Described(described) => {
-                let found = self.rules.matching(&described, now, applied);
-                return found.err().map(|missing| Decision::not_found(missing, now));
-            }
-        }
+            Subject::Rule { rule, key, tier } => self.rules.named(rule, key, tier, applied),
+            Subject::Described(described) => self.rules.matching(&described, now, applied),
+        };
+        let missing = found.err()?;
+        Some(Decision::not_found(missing, now))
     }
 
     /// All or nothing: takes from every cell, and gives back at the first refusal. Answers

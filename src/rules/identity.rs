@@ -159,7 +159,7 @@ impl Identity {
         key: &'k [u8],
         callers: &Callers,
     ) -> Result<Stated<'k>, Uncounted> {
-        let key = key.trim_ascii();
+        let key = trimmed(key);
         let mut stated = Some(Cow::Borrowed(key)).filter(|key| !key.is_empty());
         if let [Component { part, .. }] = self.components.as_slice() {
             match part {
@@ -219,6 +219,16 @@ impl Part {
     }
 }
 
+/// `key` without blanks around it, if it is text: in bytes that are none, nothing is blank.
+fn trimmed(key: &[u8]) -> &[u8] {
+    let short = key.trim_ascii();
+    let is_text = |b: &u8| *b >= b' ' || b.is_ascii_whitespace();
+    if short.len() == key.len() || !key.iter().all(is_text) {
+        return key;
+    }
+    short
+}
+
 fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
@@ -239,6 +249,15 @@ pub(super) fn single<'a>(pairs: Pairs<'a>, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blanks_count_in_bytes_that_are_no_text() {
+        assert_eq!(trimmed(b" alice\t\n"), b"alice");
+        assert_eq!(trimmed("\u{20}größe ".as_bytes()), "größe".as_bytes());
+        assert_eq!(trimmed(b" \t"), b"");
+        assert_eq!(trimmed(&[0, 0, 0, b' ']), [0, 0, 0, b' ']);
+        assert_eq!(trimmed(&[b'\n', 0, 7, 1]), [b'\n', 0, 7, 1]);
+    }
 
     #[test]
     fn a_value_is_single_without_blanks_or_missing() {
