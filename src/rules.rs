@@ -43,6 +43,7 @@ use schema::{RuleSpec, Schema};
 use tiers::DEFAULT_TIER;
 use weight::Weight;
 
+pub use caller::CallerKnown;
 pub use clients::Noticed;
 pub use duration::{DurationError, parse_duration};
 pub use fault::{At, Fault, Faults, Problem};
@@ -357,6 +358,12 @@ impl RuleSet {
             key: key_of(limit),
             weight,
         }));
+    }
+
+    /// Who `request` comes from at `now`, as far as it is known, for people.
+    pub fn caller(&self, request: &Described<'_>, now: Timestamp) -> CallerKnown {
+        let path = path::normalise(request.path);
+        CallerKnown::of(&Caller::new(&self.callers, request, &path, now))
     }
 
     /// What was noticed about clients' addresses since this was last asked.

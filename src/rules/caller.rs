@@ -72,11 +72,10 @@ impl<'a> Caller<'a> {
 
     /// The API key that the request presents, if it is known.
     pub(super) fn key(&self) -> Option<Known<'a>> {
-        let with_tokens = !self.callers.tokens.is_empty();
         let keys = &self.callers.keys;
         *self
             .key
-            .get_or_init(|| keys.presented(self.request.headers, with_tokens))
+            .get_or_init(|| keys.presented(self.request.headers))
     }
 
     /// What the token that the request bears claims, if it is believed.
@@ -111,5 +110,36 @@ impl<'a> Caller<'a> {
     /// The caller's tier.
     pub(super) fn tier(&self) -> Option<&str> {
         self.callers.tiers.of(self)
+    }
+}
+
+/// What is known of a caller, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallerKnown {
+    /// The client's address as it is counted: `203.0.113.9`, or a network of IPv6.
+    pub address: Option<String>,
+    /// The name of the API key's holder; nothing of the key.
+    pub api_key: Option<String>,
+    /// The tenant.
+    pub tenant: Option<String>,
+    /// Issuer and subject of the token.
+    pub subject: Option<String>,
+    /// The tier.
+    pub tier: Option<String>,
+}
+
+impl CallerKnown {
+    pub(super) fn of(caller: &Caller<'_>) -> CallerKnown {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let holder = caller.key().and_then(|known| known.holder);
+        CallerKnown {
+            address: caller.address().map(text),
+            api_key: holder.and_then(|holder| holder.name.as_deref().map(str::to_owned)),
+            tenant: caller.tenant().map(str::to_owned),
+            subject: caller
+                .claims()
+                .and_then(|claims| claims.subject.as_deref().map(str::to_owned)),
+            tier: caller.tier().map(str::to_owned),
+        }
     }
 }

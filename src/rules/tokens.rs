@@ -109,6 +109,12 @@ impl Tokens {
         Some(claims)
     }
 
+    /// How many tokens are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.cache.len()
+    }
+
     #[cold]
     fn verify(&self, token: &str, now: u64) -> Option<Claims> {
         let unverified: Unverified = dangerous::insecure_decode_claims(token).ok()?;

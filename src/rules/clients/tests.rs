@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::rules::networks;
 
@@ -235,4 +237,25 @@ fn the_address_of_the_asker_stands_in_for_one_that_is_not_stated() {
         ..request
     };
     assert_eq!(clients.address(&nobody), None);
+}
+
+proptest! {
+    #[test]
+    fn whatever_headers_say_the_client_is_one_address_and_never_one_beyond_a_stranger(
+        xff in "[0-9a-f.:,%\\[\\] ]{0,40}|\\PC{0,40}",
+        forwarded in "(for=|[0-9.;,\"]){0,20}",
+        stranger in any::<[u8; 3]>(),
+    ) {
+        let clients = clients(networks_of(&["10.0.0.0/8"]));
+        let seen = format!("{xff}, 203.{}.{}.{}", stranger[0], stranger[1], stranger[2]);
+        let ip = format!("203.{}.{}.{}", stranger[0], stranger[1], stranger[2]);
+        prop_assert_eq!(client(&clients, "10.0.0.5", &[("x-forwarded-for", &seen)]), ip);
+        // Alone, or beside another header, it may say anything but be taken for no address.
+        for headers in [
+            &[("x-forwarded-for", &*xff)][..],
+            &[("forwarded", &*forwarded), ("x-forwarded-for", &*xff), ("x-real-ip", &*xff)],
+        ] {
+            prop_assert!(client(&clients, "10.0.0.5", headers).parse::<IpAddr>().is_ok());
+        }
+    }
 }

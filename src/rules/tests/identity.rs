@@ -473,3 +473,54 @@ fn a_rules_cost_multiplies_the_requests() {
     assert_eq!(of(&[("tokens", "18446744073709551615")]), [10, u64::MAX]);
     assert_eq!(named(&rules, "five", "k", None)[0].weight, 5);
 }
+
+#[test]
+fn no_token_is_verified_for_rules_that_do_not_ask() {
+    let bearing = token(ONE, json!({"sub": "1"}));
+    let headers: Pairs<'_> = &[("authorization", &bearing)];
+    for (key_of, remembered) in [("client", 0), ("api_key", 0), ("subject", 1)] {
+        let rules = with_tokens(&format!("key: {key_of}"));
+        key(&rules, headers);
+        assert_eq!(rules.callers.tokens.remembered(), remembered, "{key_of}");
+    }
+}
+
+#[test]
+fn a_token_without_an_issuer_to_believe_it_is_no_key() {
+    let rules = rule("", "key: api_key");
+    let of = |sub: &str| {
+        let bearing = token(ONE, json!({"sub": sub}));
+        key(&rules, &[("authorization", &bearing)])
+    };
+    assert_eq!(of("1"), key(&rules, &[]));
+    assert_eq!(of("2"), key(&rules, &[]));
+}
+
+#[test]
+fn what_is_known_of_a_caller_is_shown_without_the_key() {
+    let rules = rule(
+        "clients: {trusted_proxies: [10.0.0.0/8]}\n\
+         api_keys: [{key: abc, name: Acme Inc, tier: default, tenant: acme}]\n\
+         tiers: {from: api_key}",
+        "key: api_key",
+    );
+    let request = Described {
+        ip: Some(IpAddr::from([10, 0, 0, 5])),
+        headers: &[("x-api-key", "abc"), ("x-forwarded-for", "2001:db8:1:2::1")],
+        ..described("GET", "/a/7/b")
+    };
+    let known = rules.caller(&request, at(500));
+    let text = |text: &str| Some(text.to_owned());
+    let expected = crate::rules::CallerKnown {
+        address: text("2001:db8:1:2::/64"),
+        api_key: text("Acme Inc"),
+        tenant: text("acme"),
+        subject: None,
+        tier: text("default"),
+    };
+    assert_eq!(known, expected);
+    assert_eq!(
+        rules.caller(&Described::default(), at(500)),
+        Default::default()
+    );
+}
