@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::super::api_keys::{ApiKeys, Hash, Holder, hash};
 use super::super::fault::{Problem, quote};
 use super::super::identity::field;
-use super::super::reader::{Fields, Report, Spot, text, wrong_kind};
+use super::super::reader::{Fields, Report, Spot, near, text, wrong_kind};
 use super::super::source::Format;
 use super::super::tree::{self, Node, Value};
 use super::callers::Beside;
@@ -38,7 +38,7 @@ pub(super) fn read(
     match &node.value {
         Value::List(_) => table.read(beside.file(), node, spot, report),
         Value::Map(_) => {
-            let fields = Fields::read(node, spot, &TABLE, WANT_TABLE, report)?;
+            let fields = fields(node, spot, &TABLE, WANT_TABLE, report)?;
             if let Some(node) = fields.get("keys") {
                 table.read(beside.file(), node, &spot.field("keys", node.at), report);
             }
@@ -100,7 +100,7 @@ impl Table {
             return self.read(&file, &root, &top, report);
         };
         let known = ["api_keys", "keys"];
-        let Some(fields) = Fields::read(&root, &top, &known, WANT_TABLE, report) else {
+        let Some(fields) = fields(&root, &top, &known, WANT_TABLE, report) else {
             return;
         };
         for name in known {
@@ -123,10 +123,7 @@ impl Table {
     }
 
     fn entry(&mut self, file: &Arc<str>, node: &Node, spot: &Spot<'_>, report: &mut Report) {
-        if !matches!(node.value, Value::Map(_)) {
-            return hidden(node, spot, WANT_ENTRY, report).unwrap_or_default();
-        }
-        let Some(fields) = Fields::read(node, spot, &ENTRY, WANT_ENTRY, report) else {
+        let Some(fields) = fields(node, spot, &ENTRY, WANT_ENTRY, report) else {
             return;
         };
         let holder = Holder {
@@ -207,6 +204,29 @@ fn digest(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Hash> {
         report.fault(spot, Problem::NoDigest);
     }
     hash
+}
+
+/// The fields of a map out of `known`. A name that is no slip of the pen for one of them may
+/// be a key, and is not shown.
+fn fields<'n>(
+    node: &'n Node,
+    spot: &Spot<'_>,
+    known: &[&str],
+    want: &'static str,
+    report: &mut Report,
+) -> Option<Fields<'n>> {
+    let Value::Map(map) = &node.value else {
+        return hidden(node, spot, want, report);
+    };
+    let is_known = |name: &str| known.contains(&name) || near(name, known).is_some();
+    for (name, _) in map {
+        if !name.text.as_deref().is_ok_and(is_known) {
+            let found = "this name".to_owned();
+            report.fault(&spot.moved(name.at), Problem::Kind { found, want });
+            return None;
+        }
+    }
+    Fields::read(node, spot, known, want, report)
 }
 
 /// Reports that `node` is not `want`, without showing what it is.

@@ -108,6 +108,14 @@ fn faults_in_the_table_of_keys_show_none() {
             "api_keys.headers[0]: \"X Key\" is no name of a header",
         ),
         (
+            "{sk_x: {name: acme}}",
+            "r.yaml:1:12: api_keys: this name is not a list of keys; write",
+        ),
+        (
+            "[{sk_x: acme}]",
+            "r.yaml:1:13: api_keys[0]: this name is not a key; write",
+        ),
+        (
             "{file: gone.yaml}",
             "api_keys.file: \"gone.yaml\": No such file",
         ),
