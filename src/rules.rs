@@ -46,7 +46,7 @@ use weight::Weight;
 pub use caller::CallerKnown;
 pub use clients::Noticed;
 pub use duration::{DurationError, parse_duration};
-pub use fault::{At, Fault, Faults, Problem};
+pub use fault::{At, CallerProblem, Fault, Faults, Problem};
 pub use pattern::PatternError;
 pub use source::{Defaults, Format, Source};
 pub use tokens::KeyError;

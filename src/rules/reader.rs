@@ -17,11 +17,11 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn fault(&mut self, spot: &Spot<'_>, problem: Problem) {
+    pub(super) fn fault(&mut self, spot: &Spot<'_>, problem: impl Into<Problem>) {
         self.faults.push(spot.fault(problem));
     }
 
-    pub(super) fn warn(&mut self, spot: &Spot<'_>, problem: Problem) {
+    pub(super) fn warn(&mut self, spot: &Spot<'_>, problem: impl Into<Problem>) {
         self.warnings.push(spot.fault(problem));
     }
 
@@ -101,7 +101,7 @@ impl<'a> Spot<'a> {
         Spot { at, ..self }
     }
 
-    pub(super) fn fault(&self, problem: Problem) -> Fault {
+    pub(super) fn fault(&self, problem: impl Into<Problem>) -> Fault {
         let mut field = String::new();
         self.write_path(&mut field);
         Fault {
@@ -109,7 +109,7 @@ impl<'a> Spot<'a> {
             at: self.at,
             rule: self.rule.map(str::to_owned),
             field,
-            problem,
+            problem: problem.into(),
         }
     }
 

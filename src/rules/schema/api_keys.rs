@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::api_keys::{ApiKeys, Hash, Holder, hash};
-use super::super::fault::{Problem, quote};
+use super::super::fault::{CallerProblem, Problem, quote};
 use super::super::identity::field;
 use super::super::reader::{Fields, Report, Spot, near, text, wrong_kind};
 use super::super::source::Format;
@@ -70,7 +70,7 @@ fn headers(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Vec<Box<
         };
         match field(found) {
             Some(name) => headers.push(name),
-            None => report.fault(spot, Problem::HeaderName(quote(found))),
+            None => report.fault(spot, CallerProblem::HeaderName(quote(found))),
         }
     });
     (!headers.is_empty()).then_some(headers)
@@ -82,7 +82,7 @@ impl Table {
         let format = Format::of(path.as_ref());
         let (Some(format), Ok(text)) = (format, String::from_utf8(bytes)) else {
             let file = quote(path);
-            return report.fault(spot, Problem::NoTable(file));
+            return report.fault(spot, CallerProblem::NoTable(file));
         };
         let file: Arc<str> = path.into();
         let top = Spot::file(&file);
@@ -91,7 +91,7 @@ impl Table {
             Err(faults) => {
                 for (at, _) in faults {
                     // What the reader says may show a key.
-                    report.fault(&top.moved(at), Problem::NoTable(quote(path)));
+                    report.fault(&top.moved(at), CallerProblem::NoTable(quote(path)));
                 }
                 return;
             }
@@ -151,7 +151,7 @@ impl Table {
         };
         if let Some((file, line)) = self.lines.get(&hashed) {
             let (file, line) = (Arc::clone(file), *line);
-            return report.fault(spot, Problem::DuplicateApiKey { file, line });
+            return report.fault(spot, CallerProblem::DuplicateApiKey { file, line });
         }
         self.lines.insert(hashed, (Arc::clone(file), spot.at.line));
         self.keys.insert(hashed, holder);
@@ -178,7 +178,7 @@ fn clear(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Hash> {
         }
     };
     if key.is_empty() || key.contains(char::is_whitespace) {
-        report.fault(spot, Problem::BlankInKey);
+        report.fault(spot, CallerProblem::BlankInKey);
         return None;
     }
     Some(hash(key))
@@ -201,7 +201,7 @@ fn digest(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Hash> {
         _ => None,
     };
     if hash.is_none() {
-        report.fault(spot, Problem::NoDigest);
+        report.fault(spot, CallerProblem::NoDigest);
     }
     hash
 }

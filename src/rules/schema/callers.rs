@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 use super::super::caller::Callers;
 use super::super::clients::{Clients, Forwarding, MOST_HOPS, Trust};
-use super::super::fault::{Problem, quote};
+use super::super::fault::{CallerProblem, Problem, quote};
 use super::super::networks::{self, Networks};
 use super::super::reader::{Fields, Report, Spot, number, word, wrong_kind};
 use super::super::tree::{Node, Value};
@@ -54,7 +54,7 @@ impl<'f> Beside<'f> {
             Err(error) => error.to_string(),
         };
         let file = quote(&path.display().to_string());
-        report.fault(spot, Problem::Unreadable { file, why });
+        report.fault(spot, CallerProblem::Unreadable { file, why });
         None
     }
 }
@@ -83,7 +83,7 @@ impl Schema<'_> {
                 // Twice in one file is told as any name that comes twice.
                 if other != file {
                     let (file, line) = (Arc::clone(other), at.line);
-                    report.fault(&spot, Problem::StatedTwice { file, line });
+                    report.fault(&spot, CallerProblem::StatedTwice { file, line });
                 }
                 continue;
             }
@@ -167,7 +167,7 @@ fn prefix(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<u8> {
     match u8::try_from(bits) {
         Ok(bits @ 32..=128) => Some(bits),
         _ => {
-            report.fault(spot, Problem::Ipv6Prefix(bits));
+            report.fault(spot, CallerProblem::Ipv6Prefix(bits));
             None
         }
     }
@@ -178,7 +178,7 @@ fn hops(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<usize> {
     match usize::try_from(hops) {
         Ok(few) if few <= MOST_HOPS => Some(few),
         _ => {
-            report.fault(spot, Problem::TooManyHops(hops));
+            report.fault(spot, CallerProblem::TooManyHops(hops));
             None
         }
     }
@@ -189,7 +189,7 @@ pub(super) fn trusted(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Opti
     let mut all = Networks::default();
     each_network(node, spot, report, |network, spot, report| {
         if network.prefix_len() == 0 {
-            report.warn(spot, Problem::TrustsEverybody(network.to_string()));
+            report.warn(spot, CallerProblem::TrustsEverybody(network.to_string()));
         }
         all.insert(network, ());
     })?;
@@ -214,7 +214,7 @@ pub(super) fn each_network(
         };
         match networks::parse(found) {
             Some(network) => take(network, spot, report),
-            None => report.fault(spot, Problem::Network(quote(found))),
+            None => report.fault(spot, CallerProblem::Network(quote(found))),
         }
     });
     (report.faults.len() == before).then_some(())

@@ -1,4 +1,4 @@
-use super::super::fault::{At, Problem, quote};
+use super::super::fault::{At, CallerProblem, Problem, quote};
 use super::super::identity::{Identity, KeySource, Normalize, OnMissing, PREFIXES, Part};
 use super::super::pattern::Pattern;
 use super::super::reader::{Fields, Report, Spot, near, text, word};
@@ -74,7 +74,7 @@ fn part(
 ) -> Option<Part> {
     let needs_tokens = matches!(source, KeySource::Subject | KeySource::Claim(_));
     if needs_tokens && tokens.is_empty() {
-        report.fault(spot, Problem::NoIssuer);
+        report.fault(spot, CallerProblem::NoIssuer);
         return None;
     }
     Some(match source {
@@ -98,7 +98,7 @@ fn part(
                 };
                 let found = quote(&format!("path:{name}"));
                 let endpoint = quote(&pattern.text);
-                let problem = Problem::UnknownParameter {
+                let problem = CallerProblem::UnknownParameter {
                     found,
                     endpoint,
                     hint,
@@ -144,7 +144,7 @@ fn sources(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Vec<KeyS
         report.fault(spot, Problem::NoKeySource);
     }
     if sources.len() > 1 && sources.contains(&KeySource::Global) {
-        report.fault(spot, Problem::GlobalNotAlone);
+        report.fault(spot, CallerProblem::GlobalNotAlone);
         return None;
     }
     (sound && !sources.is_empty()).then_some(sources)
@@ -195,15 +195,15 @@ fn normalize(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Normal
 fn weight(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Weight> {
     let problem = match &node.value {
         Value::Bare(digits) => match whole_number(digits) {
-            Some(0) => Problem::CostZero,
+            Some(0) => CallerProblem::CostZero,
             Some(factor) => return Some(Weight::Times(factor)),
-            None => Problem::Cost(node.describe()),
+            None => CallerProblem::Cost(node.describe()),
         },
         Value::Text(text) if text.starts_with("attribute:") => match KeySource::parse(text) {
             Some(KeySource::Attribute(name)) => return Some(Weight::Attribute(name)),
-            _ => Problem::Cost(node.describe()),
+            _ => CallerProblem::Cost(node.describe()),
         },
-        _ => Problem::Cost(node.describe()),
+        _ => CallerProblem::Cost(node.describe()),
     };
     report.fault(spot, problem);
     None

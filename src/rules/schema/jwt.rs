@@ -1,6 +1,6 @@
 use jsonwebtoken::Algorithm;
 
-use super::super::fault::{Problem, quote};
+use super::super::fault::{CallerProblem, Problem, quote};
 use super::super::reader::{Fields, Report, Spot, text};
 use super::super::tokens::{ALGORITHMS, Issuer, Keys, Tokens, algorithm, is_shared};
 use super::super::tree::Node;
@@ -92,7 +92,7 @@ fn keys(
         .iter()
         .any(|algorithm| is_shared(*algorithm) != wants_shared)
     {
-        report.fault(spot, Problem::KeyForAlgorithms);
+        report.fault(spot, CallerProblem::KeyForAlgorithms);
         return None;
     }
     let (path, bytes) = beside.read(named, spot, report)?;
@@ -105,7 +105,7 @@ fn keys(
         Ok(keys) => Some(keys),
         Err(error) => {
             let file = quote(&path.display().to_string());
-            report.fault(spot, Problem::VerifyingKey { file, error });
+            report.fault(spot, CallerProblem::VerifyingKey { file, error });
             None
         }
     }
@@ -129,7 +129,7 @@ fn algorithms(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Vec<A
                     None => format!("write one of {}", ALGORITHMS.join(", ")),
                 };
                 let found = quote(found);
-                report.fault(spot, Problem::TokenAlgorithm { found, hint });
+                report.fault(spot, CallerProblem::TokenAlgorithm { found, hint });
             }
         }
     });
@@ -143,7 +143,7 @@ fn algorithms(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Vec<A
 fn name(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Box<str>> {
     let name = text(node, spot, "a name; write text", report)?;
     if name.is_empty() || name.contains(char::is_whitespace) {
-        report.fault(spot, Problem::NameInToken(quote(name)));
+        report.fault(spot, CallerProblem::NameInToken(quote(name)));
         return None;
     }
     Some(name.into())

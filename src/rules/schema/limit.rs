@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use super::super::fault::Problem;
+use super::super::fault::{CallerProblem, Problem};
 use super::super::reader::{Fields, Report, Spot, duration, entries, flag, near, number};
 use super::super::tiers::DEFAULT_TIER;
 use super::super::tree::{Node, Value};
@@ -174,7 +174,7 @@ impl Scope<'_> {
         };
         nested.retain(|node| matches!(node.value, Value::Text(_)));
         if let Some(node) = nested.first() {
-            return report.fault(&spot.moved(node.at), Problem::NestedPolicy);
+            return report.fault(&spot.moved(node.at), CallerProblem::NestedPolicy);
         }
         self.limits(tier, node, &spot, found, report);
     }

@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::fault::Problem;
+use super::super::fault::{CallerProblem, Problem};
 use super::super::reader::{Report, Spot, entries, near, wrong_kind};
 use super::super::tree::{Node, Value};
 use super::{is_name, quote};
@@ -41,7 +41,7 @@ pub(super) fn read(
         }
         if let Some(first) = policies.get(name) {
             let (file, line) = (Arc::clone(&first.file), first.node.at.line);
-            report.fault(&spot, Problem::DuplicatePolicy { file, line });
+            report.fault(&spot, CallerProblem::DuplicatePolicy { file, line });
             continue;
         }
         let policy = Policy {
@@ -70,7 +70,7 @@ pub(super) fn find<'p>(
             None => format!("known are {}", names.join(", ")),
         };
         let name = quote(name);
-        report.fault(spot, Problem::UnknownPolicy { name, hint });
+        report.fault(spot, CallerProblem::UnknownPolicy { name, hint });
     }
     policy.inspect(|policy| policy.used.set(true))
 }
@@ -85,6 +85,9 @@ pub(super) fn warn_of_unused(policies: &Policies, report: &mut Report) {
     for (name, policy) in unused {
         let top = Spot::file(&policy.file);
         let all = top.field("policies", policy.node.at);
-        report.warn(&all.field(name, policy.node.at), Problem::UnusedPolicy);
+        report.warn(
+            &all.field(name, policy.node.at),
+            CallerProblem::UnusedPolicy,
+        );
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::super::fault::{Fault, Problem, quote};
+use super::super::fault::{CallerProblem, Fault, Problem, quote};
 use super::super::identity::{KeySource, field};
 use super::super::networks::Networks;
 use super::super::reader::{Fields, Report, Spot, entries, near, text, wrong_kind};
@@ -57,10 +57,12 @@ fn source(
     match KeySource::parse(found) {
         Some(KeySource::ApiKey) => return Some(TierSource::ApiKey),
         Some(KeySource::Attribute(name)) => return Some(TierSource::Attribute(name)),
-        Some(KeySource::Claim(_)) if tokens.is_empty() => report.fault(spot, Problem::NoIssuer),
+        Some(KeySource::Claim(_)) if tokens.is_empty() => {
+            report.fault(spot, CallerProblem::NoIssuer)
+        }
         Some(KeySource::Claim(name)) => return Some(TierSource::Claim(tokens.claim(&name))),
-        Some(KeySource::Header(_)) => report.fault(spot, Problem::TierHeader),
-        _ => report.fault(spot, Problem::TierSource(quote(found))),
+        Some(KeySource::Header(_)) => report.fault(spot, CallerProblem::TierHeader),
+        _ => report.fault(spot, CallerProblem::TierSource(quote(found))),
     }
     None
 }
@@ -82,14 +84,14 @@ fn map(
         (Some(header), None) => {
             let Some(from) = fields.with("from", spot, report, trusted) else {
                 if fields.get("from").is_none() {
-                    report.fault(spot, Problem::TierHeader);
+                    report.fault(spot, CallerProblem::TierHeader);
                 }
                 return None;
             };
             let spot = spot.field("header", header.at);
             let found = text(header, &spot, "the name of a header; write X-Tier", report)?;
             let Some(name) = field(found) else {
-                report.fault(&spot, Problem::HeaderName(quote(found)));
+                report.fault(&spot, CallerProblem::HeaderName(quote(found)));
                 return None;
             };
             Some(TierSource::Header(name, from))
@@ -121,7 +123,7 @@ fn addresses(
             {
                 let network = network.to_string();
                 let tier = other.into();
-                report.fault(spot, Problem::TierOfNetwork { network, tier });
+                report.fault(spot, CallerProblem::TierOfNetwork { network, tier });
             }
         });
     }
@@ -136,7 +138,7 @@ pub(in crate::rules) struct Named {
 
 impl Named {
     pub(super) fn new(tier: &str, spot: &Spot<'_>) -> Named {
-        let problem = Problem::UnknownTier {
+        let problem = CallerProblem::UnknownTier {
             tier: quote(tier),
             hint: String::new(),
         };
@@ -170,7 +172,7 @@ impl Schema<'_> {
             if known.contains(&&*tier) {
                 continue;
             }
-            if let Problem::UnknownTier { hint, .. } = &mut fault.problem {
+            if let Problem::Caller(CallerProblem::UnknownTier { hint, .. }) = &mut fault.problem {
                 *hint = match near(&tier, &known) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("known are {}", known.join(", ")),
