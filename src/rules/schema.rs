@@ -218,13 +218,14 @@ impl<'d> Schema<'d> {
             return None;
         };
         let tiers = scope.tiers(limits, &spot.field("limits", limits.at), report)?;
+        let weight = who.weight(&tiers, &fields, spot, report);
         let (methods, pattern) = matcher?;
         Some(RuleSpec {
             name: name?,
             pattern,
             methods,
             identity: identity?,
-            weight: who.weight(),
+            weight,
             tiers,
         })
     }

@@ -28,6 +28,14 @@ pub enum CallerProblem {
     /// A cost of nothing.
     #[error("a cost of 0 would limit nothing; write 1 or more")]
     CostZero,
+    /// A cost that no check of the rule can pay (a warning).
+    #[error("a cost of {cost} is above the limit {limit}, which therefore admits nothing")]
+    CostAboveLimit {
+        /// The cost.
+        cost: u64,
+        /// The limit's name.
+        limit: String,
+    },
     /// Not a cost.
     #[error("{0} is no cost; write a whole number or attribute:NAME")]
     Cost(String),

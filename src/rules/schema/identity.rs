@@ -5,7 +5,7 @@ use super::super::reader::{Fields, Report, Spot, near, text, word};
 use super::super::tokens::Tokens;
 use super::super::tree::{Node, Value, whole_number};
 use super::super::weight::Weight;
-use super::each;
+use super::{Tier, each};
 
 const WANT_KEY: &str = "a source of identity; write client, header:NAME or attribute:NAME";
 
@@ -60,8 +60,25 @@ impl IdentitySpec {
         Some(Identity::new(&parts, on_missing, normalize))
     }
 
-    pub(super) fn weight(&self) -> Weight {
-        self.weight.clone().unwrap_or_default()
+    /// What the rule makes of a request's cost. Warns of limits in `tiers` that cannot pay it.
+    pub(super) fn weight(
+        &self,
+        tiers: &[Tier],
+        fields: &Fields<'_>,
+        spot: &Spot<'_>,
+        report: &mut Report,
+    ) -> Weight {
+        let weight = self.weight.clone().unwrap_or_default();
+        if let (Weight::Times(cost), Some(node)) = (&weight, fields.get("cost")) {
+            let cost = *cost;
+            let limits = tiers.iter().flat_map(|tier| &tier.limits);
+            for limit in limits.filter(|l| !l.quota.is_ban() && l.quota.capacity() < cost) {
+                let limit = limit.name.clone();
+                let problem = CallerProblem::CostAboveLimit { cost, limit };
+                report.warn(&spot.field("cost", node.at), problem);
+            }
+        }
+        weight
     }
 }
 

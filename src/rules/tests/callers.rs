@@ -341,3 +341,21 @@ fn what_identifies_nobody_is_told_with_the_rule() {
         has(&of(fields), part);
     }
 }
+
+#[test]
+fn a_cost_that_no_check_can_pay_is_warned_of() {
+    let of = |cost| {
+        warnings(&format!(
+            "rules: [{{name: r, cost: {cost}, limits: [{{requests: 5, window: 1m}}, {{requests: 0, \
+             window: 1h}}]}}]"
+        ))
+    };
+    assert_eq!(of(5), [""; 0]);
+    assert_eq!(
+        of(6),
+        [
+            "r.yaml:1:25: rule \"r\": cost: a cost of 6 is above the limit default/1m, which therefore \
+          admits nothing"
+        ]
+    );
+}
