@@ -3,7 +3,8 @@
 -- KEYS          for each limit the hashes that its cell may lie in, one window or slice after the
 --               other; or the log, a sorted set; and last the fleet's seal
 -- ARGV[1..n]    for each limit the cell's field, a 16-byte fingerprint
--- ARGV[n+1]     msgpack {cost, the seal as this node knows it, limit 1 .. limit n}, each limit
+-- ARGV[n+1]     msgpack {cost, or a list with that of each limit, the seal as this node knows it,
+--                limit 1 .. limit n}, each limit
 --               {kind, its first key, number of keys, window or slice of the first key,
 --                time to live in ms, 1 if refusals are charged, capacity, then
 --                for windows and logs: the window in us, and how long before a window begins
@@ -33,9 +34,15 @@ local ADMITS, REFUSES, NEVER = 0, 1, 2
 local asked = cmsgpack.unpack(ARGV[#ARGV])
 local seal = asked[2]
 table.remove(asked, 2)
-local cost, wanted = asked[1], math.max(asked[1], 1)
+local costs = asked[1]
+-- What the limit that is looked at must have room for.
+local wanted
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
+
+local function cost_of(i)
+  return type(costs) == 'table' and costs[i - 1] or costs
+end
 
 local function divide(n, d)
   local rest = math.fmod(n, d)
@@ -282,6 +289,7 @@ local checks, admitted = {}, true
 for i = 2, #asked do
   local limit, field = asked[i], ARGV[i - 1]
   local check
+  wanted = math.max(cost_of(i), 1)
   if limit[1] < LOG then
     check = window(limit, field, places[i])
   elseif limit[1] == LOG then
@@ -297,7 +305,7 @@ local out = { admitted and 1 or 0, time[1], time[2] }
 for i = 2, #asked do
   local check = checks[i]
   local charged = admitted or (check.verdict == REFUSES and asked[i][6] == 1)
-  local taken = charged and cost or 0
+  local taken = charged and cost_of(i) or 0
   -- What was spoilt is written anew, so that it drains.
   if taken > 0 or check.spoilt then check.charge(taken) end
   local remaining, reset = check.figures()

@@ -9,6 +9,7 @@ mod exit;
 mod fleet_command;
 mod fleet_rules;
 mod force;
+mod noticed;
 mod reload;
 mod secrets;
 mod serve;

@@ -172,11 +172,15 @@ impl Snapshot<'_> {
         now: Timestamp,
         applied: &mut AppliedLimits<'r>,
     ) -> Option<Decision<'r>> {
-        match request.subject {
+        let found = match request.subject {
             Subject::Throttle { key, quota } => {
                 let limit = self.engine.per_call.limit(quota);
                 let key = PerCall::key(&limit, key);
-                let one = Applied { limit: &limit, key };
+                let one = Applied {
+                    limit: &limit,
+                    key,
+                    weight: 1,
+                };
                 let judged = self.engine.take(&one, request.cost, now);
                 return Some(Decision {
                     outcome: judged.outcome,
@@ -187,21 +191,11 @@ impl Snapshot<'_> {
                     advised: Vec::new(),
                 });
             }
-            Subject::Rule { rule, key, tier } => {
-                if self.rules.named(rule, key, tier, applied).is_err() {
-                    return Some(Decision {
-                        outcome: Outcome::UnknownRule,
-                        limit: None,
-                        all: Vec::new(),
-                        stale: None,
-                        now,
-                        advised: Vec::new(),
-                    });
-                }
-            }
-            Subject::Described(described) => self.rules.matching(&described, applied),
-        }
-        None
+            Subject::Rule { rule, key, tier } => self.rules.named(rule, key, tier, applied),
+            Subject::Described(described) => self.rules.matching(&described, now, applied),
+        };
+        let missing = found.err()?;
+        Some(Decision::not_found(missing, now))
     }
 
     /// All or nothing: takes from every cell, and gives back at the first refusal. Answers
@@ -231,18 +225,19 @@ impl Snapshot<'_> {
             }
             // After a refusal the rest is only asked, to find the longest wait, unless
             // it counts refusals too.
+            let charge = one.cost(cost);
             let judged = if tally.refused && !one.limit.count_denied {
-                engine.probe(one, cost, now)
+                engine.probe(one, charge, now)
             } else {
-                engine.take(one, cost, now)
+                engine.take(one, charge, now)
             };
             if judged.by == By::Store && engine.asks(one.limit) {
                 asked.push(index);
                 continue;
             }
-            tally.note(index, one.key, judged);
+            tally.note(index, one.key, charge, judged);
             if tally.refused {
-                engine.give_back(tally, cost, now);
+                engine.give_back(tally, now);
             }
         }
         if unasked {
@@ -308,14 +303,15 @@ impl Engine {
         cost: Cost,
         now: Timestamp,
     ) {
+        let cost = one.cost(cost);
         let judged = if tally.refused && !one.limit.count_denied {
             self.probe_by(one, cost, now, true)
         } else {
             self.take_by(one, cost, now, true)
         };
-        tally.note(index, one.key, judged);
+        tally.note(index, one.key, cost, judged);
         if tally.refused {
-            self.give_back(tally, cost, now);
+            self.give_back(tally, now);
         }
     }
 
@@ -340,8 +336,8 @@ impl Engine {
     }
 
     /// Gives back all that was taken.
-    fn give_back(&self, tally: &mut Tally, cost: Cost, now: Timestamp) {
-        for (key, at) in tally.taken.drain(..) {
+    fn give_back(&self, tally: &mut Tally, now: Timestamp) {
+        for (key, cost, at) in tally.taken.drain(..) {
             self.counters.give_back(key, cost, at, now);
         }
     }

@@ -24,6 +24,10 @@ pub const CONNECTIONS: &str = "tidegate_connections";
 pub const CONNECTIONS_REFUSED: &str = "tidegate_connections_refused_total";
 /// Requests that could not be understood, by `door` and `reason`.
 pub const BAD_REQUESTS: &str = "tidegate_bad_requests_total";
+/// Requests with forwarding headers from addresses that are not believed.
+pub const FORWARDING_IGNORED: &str = "tidegate_forwarding_ignored_total";
+/// Requests of believed proxies whose forwarding header says no address.
+pub const FORWARDING_UNREADABLE: &str = "tidegate_forwarding_unreadable_total";
 /// Batches exchanged with the store, by `outcome`.
 pub const SYNC_BATCHES: &str = "tidegate_sync_batches_total";
 /// Deltas acknowledged by the store.

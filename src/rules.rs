@@ -4,12 +4,16 @@
 //! that know their place, so that every fault of every file can be told at once,
 //! with line and column.
 
+mod api_keys;
+mod caller;
+mod clients;
 mod duration;
 mod expression;
 mod fault;
 mod group;
 mod identity;
 mod matcher;
+mod networks;
 mod path;
 mod pattern;
 mod preflight;
@@ -19,34 +23,44 @@ mod schema;
 mod source;
 mod succession;
 mod target;
+mod tiers;
+mod tokens;
 mod tree;
+mod weight;
 mod when;
 
 #[cfg(test)]
 mod tests;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::units::{Answers, Key, KeyHasher, Limit, LimitId, Series};
+use crate::units::{Answers, Cost, Key, KeyHasher, Limit, LimitId, Series, Timestamp};
+use caller::{Caller, Callers};
 use group::Standing;
-use identity::LazyAddress;
+use identity::Uncounted;
 use path::Path;
 use preflight::Preflight;
 use reader::{Report, Spot};
 use rule::{Overrides, Percent, Rule, Special, Tiers};
-use schema::{DEFAULT_TIER, RuleSpec, Schema, Tier};
+use schema::{RuleSpec, Schema, Tier};
 use target::Targets;
+use tiers::DEFAULT_TIER;
 
+pub use caller::CallerKnown;
+pub use clients::Noticed;
 pub use duration::{DurationError, parse_duration};
 pub use expression::ExpressionError;
-pub use fault::{At, Fault, Faults, Problem};
+pub use fault::{At, CallerProblem, Fault, Faults, Problem};
 pub use pattern::PatternError;
 pub use source::{Defaults, Format, Source};
+pub use tokens::KeyError;
 
 pub(crate) use schema::FILE as FILE_FIELDS;
 pub(crate) use tree::{Node, Value};
@@ -79,15 +93,18 @@ pub struct RuleSet {
     rules: Vec<Rule>,
     by_name: HashMap<String, usize, foldhash::fast::RandomState>,
     targets: Targets,
+    callers: Callers,
 }
 
 /// A rule set, and what is doubtful about its files.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Compiled {
     /// The rules.
     pub rules: RuleSet,
     /// What the operator may not have meant.
     pub warnings: Vec<Fault>,
+    /// The files that were read because the rules name them: keys and secrets.
+    pub files: Vec<PathBuf>,
 }
 
 /// The fields at the top of `source`, each with its place and what stands there,
@@ -152,31 +169,38 @@ impl RuleSet {
         defaults: &Defaults,
     ) -> Result<Compiled, Faults> {
         let mut report = Report::default();
-        let mut schema = Schema {
-            defaults,
-            names: HashMap::new(),
-            said_rules: sources.is_empty(),
-        };
-        let mut specs = Vec::new();
+        let mut schema = Schema::new(defaults, sources.is_empty());
+        let mut files = Vec::new();
         for source in settings.into_iter().chain(sources) {
             let beside = settings.is_some_and(|settings| std::ptr::eq(settings, source));
             let file: Arc<str> = source.name.as_str().into();
-            let before = report.faults.len();
             match tree::parse(&source.text, source.format) {
                 Ok(mut root) => {
                     if beside {
                         schema::drop_settings(&mut root);
                     }
-                    specs.extend(schema.file(&file, &root, &mut report));
+                    // Rules of any file may use it.
+                    schema.callers(&file, &root, &mut report);
+                    files.push((file, Some(root)));
                 }
                 Err(faults) => {
                     for (at, problem) in faults {
                         report.fault(&Spot::file(&file).moved(at), problem);
                     }
+                    files.push((file, None));
                 }
             }
-            report.faults[before..].sort_by_key(|fault| fault.at);
         }
+        schema.tiers(&mut report);
+        let mut specs = Vec::new();
+        for (file, root) in &files {
+            if let Some(root) = root {
+                specs.extend(schema.file(file, root, &mut report));
+            }
+        }
+        schema.check(&specs, &mut report);
+        let place = |file: &Arc<str>| files.iter().position(|(known, _)| known == file);
+        report.sort(|file| place(file).unwrap_or(usize::MAX));
         if let Some(first) = sources.first()
             && !schema.said_rules
             && report.faults.is_empty()
@@ -187,7 +211,11 @@ impl RuleSet {
         if !report.faults.is_empty() {
             return Err(Faults(report.faults));
         }
-        let mut rules = RuleSet::default();
+        let (callers, files) = schema.into_callers();
+        let mut rules = RuleSet {
+            callers,
+            ..RuleSet::default()
+        };
         let standings = group::standings(&specs, &mut report.warnings);
         for (spec, standing) in specs.into_iter().zip(standings) {
             rules.add(spec, standing, defaults);
@@ -195,6 +223,7 @@ impl RuleSet {
         Ok(Compiled {
             rules,
             warnings: report.warnings,
+            files,
         })
     }
 
@@ -227,6 +256,7 @@ impl RuleSet {
             name: name.as_str().into(),
             identity: spec.identity,
             tiers,
+            weight: spec.weight,
             preflight: spec.preflight,
             special: special.or_none(),
             is_enabled: spec.is_enabled,
@@ -266,7 +296,12 @@ impl RuleSet {
             }
             named.push((tier.name.into(), start..self.limits.len()));
         }
-        Tiers::new(named, DEFAULT_TIER)
+        let called = |name: &&str| named.iter().any(|(tier, _)| **tier == **name);
+        let stated = self.callers.tiers.default.as_deref().filter(called);
+        Tiers::new(
+            named,
+            stated.map(str::to_owned).as_deref().unwrap_or(DEFAULT_TIER),
+        )
     }
 
     /// The names of all rules, in the order of the files.
@@ -285,21 +320,30 @@ impl RuleSet {
         self.rules.is_empty()
     }
 
-    /// Adds to `applied` the limits of all rules that match `request`, in the
+    /// Adds to `applied` the limits of all rules that match `request` at `now`, in the
     /// order of the rules.
     ///
     /// A rule matches by its endpoint and its `when`, for its part of the callers; of the
     /// rules of one group only the first that does so applies.
     ///
-    /// The limits are those of the tier that the attribute `tier` names; a missing,
-    /// contradictory or unknown one stands for the tier `default`, or failing that
-    /// for the first tier of the rule. The client's address is `ip`, or failing that
-    /// `peer`; a rule's other sources of identity fall back to it. A CORS preflight is
-    /// not matched by rules that skip them, as rules do by default.
-    pub fn matching<'r>(&'r self, request: &Described<'_>, applied: &mut AppliedLimits<'r>) {
+    /// The limits are those of the caller's tier, as the set says where tiers come from
+    /// (the attribute `tier`, unless stated); a missing, contradictory or unknown one stands
+    /// for the default tier, or failing that for the first tier of the rule. The client's
+    /// address is `ip`, or failing that `peer`, or what believed proxies say there. A CORS
+    /// preflight is not matched by rules that skip them, as rules do by default.
+    ///
+    /// # Errors
+    /// [`NotFound::Caller`] if a rule insists on knowing the caller, and does not; what is
+    /// in `applied` then means nothing.
+    pub fn matching<'r>(
+        &'r self,
+        request: &Described<'_>,
+        now: Timestamp,
+        applied: &mut AppliedLimits<'r>,
+    ) -> Result<(), NotFound> {
         let path = Path::new(request.path);
-        let tier = identity::single(request.attributes, "tier");
-        let address = LazyAddress::default();
+        let caller = Caller::new(&self.callers, request, path.normal(), now);
+        let tier = OnceCell::new();
         let mut found = self.targets.find(request, &path);
         if preflight::is_one(request) {
             found.retain(|index| self.rules[*index].preflight == Preflight::Count);
@@ -310,65 +354,129 @@ impl RuleSet {
         {
             found.retain(|index| {
                 let rule = &self.rules[*index];
-                let key_of = |hasher: &KeyHasher| hasher.key(&rule.identity.of(request, &address));
+                let key_of =
+                    |hasher: &KeyHasher| Some(hasher.key(&rule.identity.of(&caller).ok()?));
                 rule.holds(request, &path) && rule.is_for(key_of)
             });
             group::keep_first(&self.rules, &mut found);
         }
         for index in found {
             let rule = &self.rules[index];
-            let identity = rule.identity.of(request, &address);
+            let identity = rule.identity.of(&caller);
+            if matches!(identity, Err(Uncounted::Skipped)) {
+                continue;
+            }
+            // With one tier there is nothing to choose.
+            let tier = if rule.has_tiers() {
+                *tier.get_or_init(|| caller.tier())
+            } else {
+                None
+            };
             let limits = rule.limits(tier, Some((request, &path)));
-            self.apply(limits, |limit| limit.hasher.key(&identity), applied);
+            let Ok(identity) = identity else {
+                self.insist(&limits)?;
+                continue;
+            };
+            let key_of = |limit: &Limit| limit.hasher.key(&identity);
+            self.apply(limits, rule.weight.of(request), key_of, applied);
         }
+        Ok(())
     }
 
     /// Adds to `applied` the limits of the rule called `rule` for the caller `key`
     /// in `tier`.
     ///
-    /// The key stands for the caller whatever the rule counts by; where that is one
-    /// source, the key and that source's value are the same caller. Who asks so has chosen
-    /// the rule: its endpoint, `when`, group and overrides are not looked at.
+    /// The key stands for the caller whatever the rule counts by (but `global`, which
+    /// counts all together); where that is one source, the key and that source's value are
+    /// the same caller. Where it is the API key, the table says the tier, unless `tier` does.
+    /// Who asks so has chosen the rule: its endpoint, `when`, group and overrides are not
+    /// looked at.
     ///
     /// # Errors
-    /// [`UnknownRule`] if there is none; `applied` is as before.
+    /// [`NotFound`] if there is no such rule, or if it insists on knowing the caller and the
+    /// key is blank or no known API key; `applied` is as before.
     pub fn named<'r>(
         &'r self,
         rule: &str,
         key: &[u8],
         tier: Option<&str>,
         applied: &mut AppliedLimits<'r>,
-    ) -> Result<(), UnknownRule> {
-        let index = self.by_name.get(rule).ok_or(UnknownRule)?;
+    ) -> Result<(), NotFound> {
+        let index = self.by_name.get(rule).ok_or(NotFound::Rule)?;
         let rule = &self.rules[*index];
-        if !rule.is_for(|hasher| identity::whole(hasher, key)) {
+        let stated = rule.identity.stated(key, &self.callers);
+        let tier = match tier.map(str::trim).filter(|tier| !tier.is_empty()) {
+            None if rule.has_tiers() && rule.identity.is_api_key() => self.tier_of_key(key),
+            tier => tier,
+        };
+        let limits = rule.limits(tier, None);
+        let stated = match stated {
+            Ok(stated) => stated,
+            Err(Uncounted::Skipped) => return Ok(()),
+            Err(Uncounted::Denied) => return self.insist(&limits),
+        };
+        if !rule.is_for(|hasher| Some(stated.key(hasher))) {
             return Ok(());
         }
-        let key_of = |limit: &Limit| identity::whole(&limit.hasher, key);
-        self.apply(rule.limits(tier.map(str::trim), None), key_of, applied);
+        let key_of = |limit: &Limit| stated.key(&limit.hasher);
+        self.apply(limits, rule.weight.of_named(), key_of, applied);
         Ok(())
+    }
+
+    /// A rule with these `limits` insists on knowing the caller, unless they never refuse.
+    fn insist(&self, limits: &Range<usize>) -> Result<(), NotFound> {
+        let limits = &self.limits[limits.clone()];
+        if !limits.is_empty() && limits.iter().all(|limit| !limit.mode.enforces()) {
+            return Ok(());
+        }
+        Err(NotFound::Caller)
+    }
+
+    /// The tier that the table of API keys gives `key`.
+    fn tier_of_key(&self, key: &[u8]) -> Option<&str> {
+        let key = std::str::from_utf8(key.trim_ascii()).ok()?;
+        self.callers.keys.holder(key)?.tier.as_deref()
     }
 
     fn apply<'r>(
         &'r self,
         limits: Range<usize>,
+        weight: u64,
         key_of: impl Fn(&Limit) -> Key,
         applied: &mut AppliedLimits<'r>,
     ) {
         applied.extend(self.limits[limits].iter().map(|limit| Applied {
             limit,
             key: key_of(limit),
+            weight,
         }));
+    }
+
+    /// Who `request` comes from at `now`, as far as it is known, for people.
+    pub fn caller(&self, request: &Described<'_>, now: Timestamp) -> CallerKnown {
+        let path = path::normalise(request.path);
+        CallerKnown::of(&Caller::new(&self.callers, request, &path, now))
+    }
+
+    /// What was noticed about clients' addresses since this was last asked.
+    pub fn noticed(&self) -> Noticed {
+        self.callers.clients.noticed()
     }
 }
 
 /// The limits that apply to one request; rarely more than four.
 pub type AppliedLimits<'r> = SmallVec<[Applied<'r>; 4]>;
 
-/// No rule has that name.
+/// Who or what was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no rule has that name")]
-pub struct UnknownRule;
+pub enum NotFound {
+    /// The rule.
+    #[error("no rule has that name")]
+    Rule,
+    /// The caller, whom a rule insists on knowing.
+    #[error("the caller does not say who it is")]
+    Caller,
+}
 
 /// One limit that applies to a request, with the key that it counts by.
 #[derive(Clone, Copy, Debug)]
@@ -377,4 +485,13 @@ pub struct Applied<'r> {
     pub limit: &'r Arc<Limit>,
     /// Who is counted.
     pub key: Key,
+    /// How many times the request's cost counts.
+    pub weight: u64,
+}
+
+impl Applied<'_> {
+    /// What the limit is charged for a request of this `cost`.
+    pub fn cost(&self, cost: Cost) -> Cost {
+        cost.times(self.weight)
+    }
 }

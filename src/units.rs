@@ -40,6 +40,11 @@ impl Cost {
         self.0
     }
 
+    /// So many times as much, at most the largest number.
+    pub const fn times(self, factor: u64) -> Cost {
+        Cost(self.0.saturating_mul(factor))
+    }
+
     /// Whether this is a peek.
     pub const fn is_peek(self) -> bool {
         self.0 == 0

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::Output;
 
-use kit::{Place, stderr, stdout};
+use kit::{Daemon, Place, http, stderr, stdout, sum, wait_until};
 
 fn code(output: &Output) -> i32 {
     output.status.code().unwrap()
@@ -497,4 +497,45 @@ fn a_wrong_value_is_told_with_what_to_write_in_plain_words() {
         let said = stderr(&place.run(arguments.split(' ')));
         assert!(said.contains(told), "{arguments}: {said}");
     }
+}
+
+#[test]
+fn forwarding_headers_of_strangers_are_counted_and_told_once() {
+    let rules = "rules: [{name: r, limits: {requests: 10, window: 1h, algorithm: fixed_window}}]";
+    let daemon = Daemon::start(rules, &[]);
+    for n in 0..50 {
+        let body = format!(
+            "{{\"request\": {{\"method\": \"GET\", \"path\": \"/\", \"ip\": \"10.0.0.5\", \
+             \"headers\": {{\"X-Forwarded-For\": \"203.0.113.{n}\"}}}}}}"
+        );
+        let reply = http::request(daemon.http(), "POST", "/v1/check", &body);
+        // All are the balancer.
+        assert_eq!(reply.status, if n < 10 { 200 } else { 429 });
+    }
+    wait_until("all to be counted", || {
+        let page = daemon.metrics();
+        sum(&page, "tidegate_forwarding_ignored_total", &[]) == Some(50.0)
+    });
+    let log = daemon.log();
+    let told = "forwarding headers are ignored";
+    assert_eq!(log.matches(told).count(), 1, "{log}");
+    assert!(log.contains("from=10.0.0.5"), "{log}");
+}
+
+#[test]
+fn a_config_file_says_who_callers_are_by_files_beside_it() {
+    let place = Place::new();
+    let config = place.write(
+        "tidegate.yaml",
+        "api_keys: {file: keys.yaml}\njwt: [{issuer: me, audience: api, algorithms: [HS256], \
+         secret_file: secret}]\nrules: [{name: r, key: [api_key, subject], limits: {requests: 1, \
+         window: 1m}}]\n",
+    );
+    let missing = stderr(&place.run(["validate", &config]));
+    assert!(missing.contains("api_keys.file: "), "{missing}");
+    assert!(missing.contains("jwt[0].secret_file: "), "{missing}");
+    place.write("keys.yaml", "- {key: sk_live_1, name: acme}\n");
+    place.write("secret", "a shared secret of more than 32 bytes\n");
+    let output = place.run(["validate", &config]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
 }

@@ -6,6 +6,8 @@
 
 mod kit;
 
+#[path = "doors_decisions/callers.rs"]
+mod callers;
 #[path = "doors_decisions/http.rs"]
 mod http;
 #[path = "doors_decisions/impossible.rs"]

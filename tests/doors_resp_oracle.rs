@@ -86,6 +86,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Banned),
         Just(Outcome::Unavailable),
         Just(Outcome::UnknownRule),
+        Just(Outcome::Unidentified),
     ]
 }
 
@@ -158,7 +159,7 @@ period: Nanos::from_secs(1),
             }
             OwnedFrame::Error(_) => prop_assert!(matches!(
                 outcome,
-                Outcome::Unavailable | Outcome::UnknownRule
+                Outcome::Unavailable | Outcome::UnknownRule | Outcome::Unidentified
             )),
             other => prop_assert!(false, "{other:?}"),
         }

@@ -114,6 +114,7 @@ fn counted_with(quota: Quota, who: &str, change: impl FnOnce(&mut Limit)) -> Cou
     Counted {
         limit: Arc::new(limit),
         key,
+        weight: 1,
     }
 }
 
@@ -243,6 +244,16 @@ fn refusals_that_are_charged_are_charged_as_in_the_library() {
 
 #[test]
 fn several_limits_are_charged_together_or_not_at_all() {
+    several_limits(["all"; 5].map(|who| (who, 1)));
+}
+
+#[test]
+fn each_of_several_limits_is_charged_by_its_own_weight() {
+    several_limits([1, 3, 2, 1, 2].map(|weight| ("each", weight)));
+}
+
+/// Charges a limit of each algorithm for `who`, so many times the cost.
+fn several_limits(weights: [(&str, u64); 5]) {
     let bench = Bench::new();
     let mut dice = Dice(3);
     let quotas = [
@@ -252,7 +263,14 @@ fn several_limits_are_charged_together_or_not_at_all() {
         quota(Algorithm::TokenBucket, 70, 500, Some(12)),
         quota(Algorithm::LeakyBucket, 90, 700, Some(15)),
     ];
-    let limits: Vec<Counted> = quotas.iter().map(|quota| counted(*quota, "all")).collect();
+    let limits: Vec<Counted> = quotas
+        .iter()
+        .zip(weights)
+        .map(|(quota, (who, weight))| Counted {
+            weight,
+            ..counted(*quota, who)
+        })
+        .collect();
     let mut states: Vec<State> = quotas.iter().map(State::fresh).collect();
     let mut refusers = [0; 5];
     for turn in 0..1_500 {
@@ -263,8 +281,11 @@ fn several_limits_are_charged_together_or_not_at_all() {
         };
         let ruling = bench.ask(&limits, cost);
         let mut next = states.clone();
-        let wanted: Vec<Outcome> = (quotas.iter().zip(&mut next))
-            .map(|(quota, state)| in_micros(state.take(quota, Cost::new(cost), ruling.at)))
+        let wanted: Vec<Outcome> = (quotas.iter().zip(&mut next).zip(weights))
+            .map(|((quota, state), (_, weight))| {
+                let cost = Cost::new(cost).times(weight);
+                in_micros(state.take(quota, cost, ruling.at))
+            })
             .collect();
         let verdicts = |outcomes: &[Outcome]| -> Vec<Verdict> {
             outcomes.iter().map(|outcome| outcome.verdict).collect()

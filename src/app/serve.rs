@@ -17,7 +17,7 @@ use super::exit::Exit;
 use super::force::Force;
 use super::reload::{Reloader, Started};
 use super::upkeep::Upkeep;
-use super::{secrets, surroundings, telemetry};
+use super::{noticed, secrets, surroundings, telemetry};
 use crate::clock::Clock;
 use crate::counters::{Counters, Fleet, Unsent};
 use crate::engine::{Authority, Engine};
@@ -237,6 +237,7 @@ async fn live(
         standing,
     };
     let upkeep = tokio::spawn(upkeep.run());
+    let watch = tokio::spawn(noticed::watch(Arc::clone(&engine), clock.clone()));
     let (cells, metered) = (Arc::clone(&counters), Arc::clone(&engine));
     let services = Services {
         engine,
@@ -268,6 +269,7 @@ async fn live(
         let drained = bound.serve(services, drain).await?;
         upkeep.abort();
         reloader.abort();
+        watch.abort();
         let synced = match sync {
             Some(sync) => Some(sync.finish(settings.final_sync_timeout).await),
             None => None,

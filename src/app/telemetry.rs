@@ -25,6 +25,14 @@ const COUNTERS: &[(&str, &str)] = &[
     ),
     (names::CONNECTIONS_REFUSED, "Connections refused"),
     (names::BAD_REQUESTS, "Requests that could not be understood"),
+    (
+        names::FORWARDING_IGNORED,
+        "Requests with forwarding headers from addresses that are not believed",
+    ),
+    (
+        names::FORWARDING_UNREADABLE,
+        "Requests of believed proxies whose forwarding header says no address",
+    ),
     (names::SYNC_BATCHES, "Batches exchanged with the store"),
     (names::SYNC_DELTAS, "Deltas acknowledged by the store"),
     (

@@ -25,7 +25,7 @@ pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Ruling, Unanswered>>
 pub struct Question {
     /// The limits, each once, none of them a ban.
     pub limits: Vec<Counted>,
-    /// What each is to be charged; zero is a peek.
+    /// What each is to be charged, times its weight; zero is a peek.
     pub cost: Cost,
 }
 
@@ -36,6 +36,15 @@ pub struct Counted {
     pub limit: Arc<Limit>,
     /// Who is counted.
     pub key: Key,
+    /// How many times the question's cost counts.
+    pub weight: u64,
+}
+
+impl Counted {
+    /// What the limit is charged for a question of this `cost`.
+    pub fn cost(&self, cost: Cost) -> Cost {
+        cost.times(self.weight)
+    }
 }
 
 /// The answer to a [`Question`]: charged if, and only if, every limit admits it (and,

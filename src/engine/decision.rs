@@ -1,3 +1,4 @@
+use crate::rules::NotFound;
 use crate::units::{Answers, Mode, Nanos, Series, Timestamp};
 
 /// The answer to one [`Request`](super::Request).
@@ -47,6 +48,21 @@ impl Advised<'_> {
 }
 
 impl<'s> Decision<'s> {
+    /// The decision where there is no limit to ask.
+    pub(super) fn not_found(missing: NotFound, now: Timestamp) -> Decision<'s> {
+        Decision {
+            outcome: match missing {
+                NotFound::Rule => Outcome::UnknownRule,
+                NotFound::Caller => Outcome::Unidentified,
+            },
+            limit: None,
+            all: Vec::new(),
+            stale: None,
+            now,
+            advised: Vec::new(),
+        }
+    }
+
     /// The limit whose figures may be told: without its store a limit that refuses or
     /// admits everything has none to rely on.
     pub fn figures(&self) -> Option<&Described<'s>> {
@@ -86,6 +102,8 @@ pub enum Outcome {
     Unavailable,
     /// The request names a rule that does not exist.
     UnknownRule,
+    /// A rule insists on knowing the caller, and the request does not say who it is.
+    Unidentified,
 }
 
 impl Outcome {
@@ -133,6 +151,7 @@ impl Outcome {
             Outcome::Banned => "banned",
             Outcome::Unavailable => "unavailable",
             Outcome::UnknownRule => "unknown_rule",
+            Outcome::Unidentified => "unidentified",
         }
     }
 }

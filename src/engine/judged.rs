@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Advised, Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
 use crate::counters::{By, Taken};
-use crate::units::{Answers, Key, Limit, Nanos, Timestamp};
+use crate::units::{Answers, Cost, Key, Limit, Nanos, Timestamp};
 
 /// What one limit said.
 #[derive(Clone, Copy, Debug)]
@@ -106,8 +106,8 @@ pub(super) struct Tally {
     /// The longest of all delays.
     delay: Nanos,
     pub(super) refused: bool,
-    /// What was taken, from which cell and for which moment.
-    pub(super) taken: SmallVec<[(Key, Timestamp); 4]>,
+    /// What was taken: from which cell, how much, and for which moment.
+    pub(super) taken: SmallVec<[(Key, Cost, Timestamp); 4]>,
     /// What each limit said, with its place, where all are to be told.
     told: Option<Vec<(usize, Judged)>>,
     /// Whether there are limits that never refuse, to be asked when all others have
@@ -141,11 +141,11 @@ impl Tally {
         }
     }
 
-    /// Takes note of what the limit at `index` said, whose cell is that of `key`. Once
-    /// `refused`, all that was taken must be given back.
-    pub(super) fn note(&mut self, index: usize, key: Key, judged: Judged) {
+    /// Takes note of what the limit at `index` said, whose cell is that of `key`, when it
+    /// was asked for `cost`. Once `refused`, all that was taken must be given back.
+    pub(super) fn note(&mut self, index: usize, key: Key, cost: Cost, judged: Judged) {
         if let Some(at) = judged.taken_at {
-            self.taken.push((key, at));
+            self.taken.push((key, cost, at));
         }
         if !judged.outcome.is_allowed() && !self.refused {
             self.refused = true;

@@ -41,6 +41,7 @@ impl Pending {
         let counted = |one: &Applied<'_>| Counted {
             limit: Arc::clone(one.limit),
             key: one.key,
+            weight: one.weight,
         };
         Pending {
             limits: applied.iter().map(counted).collect(),
@@ -77,13 +78,14 @@ impl Pending {
             .filter(|ruling| ruling.outcomes.len() == self.asked.len());
         let decided_at = ruling.as_ref().map_or(now, |ruling| ruling.at);
         for (number, index) in self.asked.iter().enumerate() {
-            let Counted { limit, key } = &self.limits[*index];
+            let Counted { limit, key, weight } = &self.limits[*index];
             let Some(ruling) = &ruling else {
-                let one = Applied { limit, key: *key };
+                let one = applied(&self.limits[*index]);
                 engine.take_without_store(&mut tally, *index, &one, cost, now);
                 continue;
             };
             let judged = Judged::ruled(ruling.outcomes[number]);
+            let charge = cost.times(*weight);
             if let Some(wait) = judged.outcome.retry_after()
                 && limit.consistency == Consistency::Bounded
             {
@@ -92,11 +94,11 @@ impl Pending {
                 let pace = limit.pace;
                 let wait = wait.min(pace.interval.times(10)).max(pace.min_interval);
                 let until = ruling.at.after(wait);
-                engine.counters().refused(*key, cost, until);
+                engine.counters().refused(*key, charge, until);
             }
-            tally.note(*index, *key, judged);
+            tally.note(*index, *key, charge, judged);
             if tally.refused {
-                engine.give_back(&mut tally, cost, now);
+                engine.give_back(&mut tally, now);
             }
         }
         tally.look_again(|index| {
@@ -104,15 +106,11 @@ impl Pending {
             if ruling.is_some() && self.asked.contains(&index) {
                 return None;
             }
-            let Counted { limit, key } = self.limits.get(index)?;
-            let one = Applied { limit, key: *key };
+            let one = applied(self.limits.get(index)?);
             Some(engine.probe(&one, Cost::ZERO, now))
         });
         if tally.advisers {
-            let limits = self.limits.iter().map(|one| Applied {
-                limit: &one.limit,
-                key: one.key,
-            });
+            let limits = self.limits.iter().map(applied);
             engine.advise(&mut tally, limits, cost, now);
         }
         tally.decision(
@@ -125,5 +123,13 @@ impl Pending {
     #[cfg(test)]
     pub(super) fn limits_here(&self) -> Vec<crate::units::Key> {
         self.limits.iter().map(|one| one.key).collect()
+    }
+}
+
+fn applied(one: &Counted) -> Applied<'_> {
+    Applied {
+        limit: &one.limit,
+        key: one.key,
+        weight: one.weight,
     }
 }

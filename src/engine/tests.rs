@@ -425,3 +425,74 @@ fn strict_checks_that_a_lost_store_was_not_asked_are_counted() {
     begin("a");
     assert_eq!(engine.unasked(), 2);
 }
+
+#[test]
+fn a_rules_cost_is_charged_many_times_and_given_back_whole() {
+    let engine = engine(
+        "rules:\n\
+         - { name: five, cost: 5, limits: { requests: 20, window: 1h } }\n\
+         - { name: one, limits: { requests: 3, window: 1h } }\n",
+    );
+    let snapshot = engine.snapshot();
+    let described = Described {
+        path: "/",
+        ..Described::default()
+    };
+    let all = |cost| {
+        let request = Request {
+            subject: Subject::Described(described),
+            cost: Cost::new(cost),
+        };
+        snapshot.decide(&request, START)
+    };
+    let left = || {
+        let limit = all(0).limit.unwrap();
+        (limit.rule.to_owned(), limit.remaining)
+    };
+    assert!(all(2).outcome.is_allowed());
+    assert_eq!(left(), ("one".to_owned(), 1));
+    // The second refuses, and the first gets all of its ten back.
+    assert!(!all(2).outcome.is_allowed());
+    assert!(all(1).outcome.is_allowed());
+    let five = snapshot.decide(&named("five", "", 0), START);
+    assert_eq!(five.limit.unwrap().remaining, 5);
+    let huge = snapshot.decide(&named("five", "x", u64::MAX), START);
+    assert_eq!(huge.outcome, Outcome::Impossible);
+    let more = snapshot.decide(&named("five", "x", 5), START);
+    assert_eq!(more.outcome, Outcome::Impossible);
+    let most = snapshot.decide(&named("five", "x", 4), START);
+    assert_eq!(most.limit.unwrap().remaining, 0);
+}
+
+#[test]
+fn whoever_must_be_known_and_is_not_is_nobody_and_charged_nothing() {
+    let engine = engine(
+        "rules:\n\
+         - { name: all, limits: { requests: 1, window: 1h } }\n\
+         - { name: known, key: api_key, on_missing: deny, limits: { requests: 5, window: 1h } }\n",
+    );
+    let snapshot = engine.snapshot();
+    let decide = |headers| {
+        let described = Described {
+            path: "/",
+            headers,
+            ..Described::default()
+        };
+        let request = Request {
+            subject: Subject::Described(described),
+            cost: Cost::ONE,
+        };
+        snapshot.decide(&request, START)
+    };
+    for _ in 0..3 {
+        let decision = decide(&[("x-api-key", " ")]);
+        assert_eq!(
+            (decision.outcome, decision.limit),
+            (Outcome::Unidentified, None)
+        );
+        let named = snapshot.decide(&named("known", "", 1), START);
+        assert_eq!(named.outcome, Outcome::Unidentified);
+    }
+    assert!(!Outcome::Unidentified.is_allowed());
+    assert!(decide(&[("x-api-key", "abc")]).outcome.is_allowed());
+}

@@ -1,3 +1,5 @@
+mod callers;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -5,6 +7,8 @@ use super::DurationError;
 use super::expression::ExpressionError;
 use super::pattern::PatternError;
 use crate::units::{Algorithm, Consistency, Mode, Nanos, QuotaError, UnknownValue};
+
+pub use callers::CallerProblem;
 
 /// Everything that is wrong with a set of rule files, in the order of the files
 /// and, within a file, of its text as far as it was read.
@@ -241,14 +245,25 @@ pub enum Problem {
         hint: String,
     },
     /// Not a source of identity.
-    #[error("{0} names no caller; write client, header:NAME or attribute:NAME")]
-    KeySource(String),
+    #[error(
+        "{found} names no caller; write client, api_key, header:NAME, attribute:NAME, claim:NAME, \
+         subject, query:NAME, path:NAME, tenant or global{hint}"
+    )]
+    KeySource {
+        /// The text as it stands there.
+        found: String,
+        /// The source probably meant.
+        hint: String,
+    },
     /// A source of identity listed twice.
     #[error("{0} is in the list twice; keep one of them")]
     DuplicateKeySource(String),
     /// An identity made of nothing.
     #[error("an empty list identifies nobody; leave `key` out to count by the client's address")]
     NoKeySource,
+    /// What is wrong with who callers are.
+    #[error(transparent)]
+    Caller(#[from] CallerProblem),
     /// A burst that lets through far more than the rate (a warning).
     #[error("a burst of {burst} admits more at once than the {amount} of a whole {window} window")]
     BurstOverRate {

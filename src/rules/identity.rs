@@ -1,114 +1,238 @@
-use std::cell::OnceCell;
-use std::fmt::Write;
-use std::net::{IpAddr, Ipv6Addr};
+//! What identifies the caller of a rule.
 
-use smallvec::SmallVec;
+mod normalize;
+mod query;
+mod source;
 
-use super::{Described, Pairs};
+use std::borrow::Cow;
+
+use super::Pairs;
+use super::caller::{Caller, Callers};
+use super::tokens::ClaimId;
 use crate::units::{EncodedIdentity, Key, KeyHasher};
+
+pub(super) use normalize::Normalize;
+pub(super) use source::{KeySource, PREFIXES, field};
 
 /// The component of an identity that comes in one piece: an explicit key, or the
 /// one source of a rule. One name for both, so that they meet.
 const WHOLE: &str = "key";
 /// The component that stands in where a source has no value.
 const CLIENT: &str = "client";
-/// How many bits of an IPv6 address tell clients apart: a household or server has
-/// the rest to itself.
-const IPV6_PREFIX: u32 = 64;
+/// The component of an identity that all callers share.
+const GLOBAL: &str = "global";
 
 /// What identifies the caller of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity(Vec<Component>);
+pub(super) struct Identity {
+    components: Vec<Component>,
+    on_missing: OnMissing,
+    normalize: Normalize,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Component {
     name: Box<str>,
-    source: KeySource,
+    part: Part,
 }
 
-/// Where a part of the identity comes from.
+/// A [`KeySource`] that was found in its rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum KeySource {
+pub(super) enum Part {
     Client,
+    Global,
+    ApiKey,
+    Subject,
+    Tenant,
     Header(Box<str>),
     Attribute(Box<str>),
+    Claim(ClaimId),
+    Query(Box<str>),
+    /// The number of a segment of the path.
+    Segment(usize),
 }
 
-impl KeySource {
-    /// Reads `client`, `ip`, `header:NAME`, `attribute:NAME` or `NAME`.
-    pub(super) fn parse(text: &str) -> Option<KeySource> {
-        let name = |name: &str| -> Option<Box<str>> {
-            let proper = |b: u8| b.is_ascii_alphanumeric() || b"_-.".contains(&b);
-            let sound = !name.is_empty() && name.len() <= 128 && name.bytes().all(proper);
-            sound.then(|| name.to_ascii_lowercase().into())
-        };
-        match text.split_once(':') {
-            None if text == CLIENT || text == "ip" => Some(KeySource::Client),
-            None => name(text).map(KeySource::Attribute),
-            Some(("header", rest)) => name(rest).map(KeySource::Header),
-            Some(("attribute", rest)) => name(rest).map(KeySource::Attribute),
-            Some(_) => None,
-        }
-    }
+/// What becomes of a caller of whom something is missing that identifies it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum OnMissing {
+    /// The rule is not for it.
+    Skip,
+    /// The client's address stands in.
+    #[default]
+    Ip,
+    /// It is refused, being nobody.
+    Deny,
+    /// It is counted together with all others of whom the same is missing.
+    Shared,
+}
 
-    /// The one spelling of this source.
-    fn text(&self) -> Box<str> {
+/// What stands in for what is missing of a caller.
+#[derive(Clone, Copy)]
+enum StandIn {
+    Address,
+    Nobody,
+}
+
+/// Why a rule does not count a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Uncounted {
+    Skipped,
+    Denied,
+}
+
+/// An identity that was given in one piece.
+pub(super) enum Stated<'k> {
+    Key(Cow<'k, [u8]>),
+    /// That of all who give none.
+    Nobody,
+    /// That of all.
+    Everybody,
+}
+
+impl Stated<'_> {
+    pub(super) fn key(&self, hasher: &KeyHasher) -> Key {
         match self {
-            KeySource::Client => CLIENT.into(),
-            KeySource::Header(name) => format!("header:{name}").into(),
-            KeySource::Attribute(name) => format!("attribute:{name}").into(),
+            Stated::Key(key) => hasher.key_of(WHOLE, key),
+            Stated::Nobody => hasher.key(&EncodedIdentity::of(WHOLE, None)),
+            Stated::Everybody => hasher.key(&EncodedIdentity::of(GLOBAL, None)),
         }
     }
-}
-
-/// The key of an identity that was given in one piece.
-pub(super) fn whole(hasher: &KeyHasher, key: &[u8]) -> Key {
-    hasher.key_of(WHOLE, key)
 }
 
 impl Identity {
-    /// The identity made of `sources`, in their order.
-    pub(super) fn new(sources: &[KeySource]) -> Identity {
-        let component = |source: &KeySource| Component {
+    /// The identity made of `sources`, in their order, each with the part that it is.
+    pub(super) fn new(
+        sources: &[(KeySource, Part)],
+        on_missing: OnMissing,
+        normalize: Normalize,
+    ) -> Identity {
+        let component = |(source, part): &(KeySource, Part)| Component {
             name: match sources.len() {
                 1 => WHOLE.into(),
                 _ => source.text(),
             },
-            source: source.clone(),
+            part: part.clone(),
         };
-        Identity(sources.iter().map(component).collect())
+        Identity {
+            components: sources.iter().map(component).collect(),
+            on_missing,
+            normalize,
+        }
     }
 
-    /// The client's address.
-    pub(super) fn client() -> Identity {
-        Identity::new(&[KeySource::Client])
-    }
-
-    /// Who `request` comes from. A source without a value falls back to the client's
-    /// address, under a name of its own: no caller can state another's address.
-    pub(super) fn of(&self, request: &Described<'_>, address: &LazyAddress) -> EncodedIdentity {
+    /// Who `caller` is. The address that stands in for what is missing goes under a name of
+    /// its own: no caller can state another's address.
+    pub(super) fn of(&self, caller: &Caller<'_>) -> Result<EncodedIdentity, Uncounted> {
         let mut identity = EncodedIdentity::default();
-        for component in &self.0 {
-            let stated = match &component.source {
-                KeySource::Client => {
-                    identity.component(&component.name, address.of(request));
-                    continue;
-                }
-                KeySource::Header(header) => single(request.headers, header),
-                KeySource::Attribute(attribute) => single(request.attributes, attribute),
-            };
-            let fallback = if stated.is_none() {
-                address.of(request)
-            } else {
-                None
-            };
-            match (stated, fallback) {
-                (Some(value), _) => identity.component(&component.name, Some(value.as_bytes())),
-                (None, Some(address)) => identity.component(CLIENT, Some(address)),
-                (None, None) => identity.component(&component.name, None),
+        for Component { name, part } in &self.components {
+            if *part == Part::Global {
+                identity.component(GLOBAL, None);
+                continue;
+            }
+            if let Some(value) = part.value(caller, self.normalize) {
+                identity.component(name, Some(&value));
+                continue;
+            }
+            match (self.missing()?, caller.address()) {
+                (StandIn::Address, Some(address)) => identity.component(CLIENT, Some(address)),
+                _ => identity.component(name, None),
             }
         }
-        identity
+        Ok(identity)
+    }
+
+    /// What stands in for what is missing.
+    fn missing(&self) -> Result<StandIn, Uncounted> {
+        match self.on_missing {
+            OnMissing::Ip => Ok(StandIn::Address),
+            OnMissing::Shared => Ok(StandIn::Nobody),
+            OnMissing::Skip => Err(Uncounted::Skipped),
+            OnMissing::Deny => Err(Uncounted::Denied),
+        }
+    }
+
+    /// The identity of a caller that is stated as `key`. It is that of the same value from
+    /// the rule's source, where there is one; so a key that is not in the table of API keys
+    /// is missing, as blank ones are.
+    pub(super) fn stated<'k>(
+        &self,
+        key: &'k [u8],
+        callers: &Callers,
+    ) -> Result<Stated<'k>, Uncounted> {
+        let key = trimmed(key);
+        let mut stated = Some(Cow::Borrowed(key)).filter(|key| !key.is_empty());
+        if let [Component { part, .. }] = self.components.as_slice() {
+            match part {
+                Part::Global => return Ok(Stated::Everybody),
+                Part::ApiKey if callers.keys.table.is_some() => {
+                    let text = std::str::from_utf8(key).ok();
+                    stated = stated.filter(|_| text.and_then(|k| callers.keys.holder(k)).is_some());
+                }
+                _ if part.is_secret() || self.normalize == Normalize::default() => {}
+                _ => {
+                    if let Ok(text) = std::str::from_utf8(key) {
+                        let normal = bytes(self.normalize.apply(text));
+                        stated = stated.map(|_| normal);
+                    }
+                }
+            }
+        }
+        match stated {
+            Some(key) => Ok(Stated::Key(key)),
+            None => self.missing().map(|_| Stated::Nobody),
+        }
+    }
+
+    /// Whether the caller's API key alone identifies it.
+    pub(super) fn is_api_key(&self) -> bool {
+        matches!(self.components.as_slice(), [one] if one.part == Part::ApiKey)
+    }
+}
+
+impl Part {
+    fn value<'v>(&'v self, caller: &'v Caller<'_>, normalize: Normalize) -> Option<Cow<'v, [u8]>> {
+        let request = caller.request;
+        let text: Cow<'v, str> = match self {
+            Part::Global => return None,
+            Part::Client => return caller.address().map(Cow::Borrowed),
+            Part::ApiKey => return Some(caller.key()?.secret.as_bytes().into()),
+            Part::Subject => return Some(caller.claims()?.subject.as_deref()?.as_bytes().into()),
+            Part::Query(name) => query::parameter(request.path, name)?,
+            Part::Tenant => caller.tenant()?.into(),
+            Part::Header(name) => single(request.headers, name)?.into(),
+            Part::Attribute(name) => single(request.attributes, name)?.into(),
+            Part::Claim(claim) => caller.claim(*claim)?.into(),
+            Part::Segment(number) => caller.segment(*number)?.into(),
+        };
+        if normalize == Normalize::default() {
+            return Some(bytes(text));
+        }
+        Some(match text {
+            Cow::Borrowed(text) => bytes(normalize.apply(text)),
+            Cow::Owned(text) => Cow::Owned(normalize.apply(&text).into_owned().into_bytes()),
+        })
+    }
+
+    /// Whether each spelling of the value is another one, whatever the rule says.
+    fn is_secret(&self) -> bool {
+        matches!(self, Part::Client | Part::ApiKey | Part::Subject)
+    }
+}
+
+/// `key` without blanks around it, if it is text: in bytes that are none, nothing is blank.
+fn trimmed(key: &[u8]) -> &[u8] {
+    let short = key.trim_ascii();
+    let is_text = |b: &u8| *b >= b' ' || b.is_ascii_whitespace();
+    if short.len() == key.len() || !key.iter().all(is_text) {
+        return key;
+    }
+    short
+}
+
+fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     }
 }
 
@@ -122,90 +246,17 @@ pub(super) fn single<'a>(pairs: Pairs<'a>, name: &str) -> Option<&'a str> {
     (all_the_same && !value.is_empty()).then_some(value)
 }
 
-/// The client's address as a key's text, made once for each request that needs it.
-#[derive(Default)]
-pub(super) struct LazyAddress(OnceCell<Option<Address>>);
-
-impl LazyAddress {
-    fn of(&self, request: &Described<'_>) -> Option<&[u8]> {
-        let address = || request.ip.or(request.peer).map(Address::new);
-        self.0.get_or_init(address).as_ref().map(Address::as_bytes)
-    }
-}
-
-/// An address as a key's text: `203.0.113.9`, or an IPv6 network `2001:db8:1:2::/64`.
-struct Address(SmallVec<[u8; 48]>);
-
-impl Address {
-    fn new(ip: IpAddr) -> Address {
-        let mut text = Address(SmallVec::new());
-        // Writing to memory does not fail.
-        let _ = match ip.to_canonical() {
-            IpAddr::V4(ip) => write!(text, "{ip}"),
-            IpAddr::V6(ip) => {
-                let network = ip.to_bits() & (u128::MAX << (128 - IPV6_PREFIX));
-                write!(text, "{}/{IPV6_PREFIX}", Ipv6Addr::from_bits(network))
-            }
-        };
-        text
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl Write for Address {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn address(ip: &str) -> String {
-        let address = Address::new(ip.parse().unwrap());
-        String::from_utf8(address.as_bytes().to_vec()).unwrap()
-    }
-
     #[test]
-    fn addresses_are_grouped_as_their_owners_hold_them() {
-        assert_eq!(address("203.0.113.9"), "203.0.113.9");
-        assert_eq!(address("::ffff:203.0.113.9"), "203.0.113.9");
-        assert_eq!(address("2001:db8:1:2::1"), "2001:db8:1:2::/64");
-        assert_eq!(address("2001:db8:1:2:ffff::6"), "2001:db8:1:2::/64");
-        assert_eq!(address("2001:db8:1:3::1"), "2001:db8:1:3::/64");
-        assert_eq!(address("::1"), "::/64");
-    }
-
-    #[test]
-    fn sources_are_read_in_all_spellings() {
-        let parse = KeySource::parse;
-        assert_eq!(parse("client"), Some(KeySource::Client));
-        assert_eq!(parse("ip"), Some(KeySource::Client));
-        assert_eq!(
-            parse("header:X-API-Key"),
-            Some(KeySource::Header("x-api-key".into()))
-        );
-        assert_eq!(parse("User"), Some(KeySource::Attribute("user".into())));
-        assert_eq!(
-            parse("attribute:ip"),
-            Some(KeySource::Attribute("ip".into()))
-        );
-        for text in [
-            "",
-            "header:",
-            "headr:x",
-            "header:a b",
-            "attribute:",
-            "größe",
-            "a:b:c",
-        ] {
-            assert_eq!(parse(text), None, "{text}");
-        }
+    fn blanks_count_in_bytes_that_are_no_text() {
+        assert_eq!(trimmed(b" alice\t\n"), b"alice");
+        assert_eq!(trimmed("\u{20}größe ".as_bytes()), "größe".as_bytes());
+        assert_eq!(trimmed(b" \t"), b"");
+        assert_eq!(trimmed(&[0, 0, 0, b' ']), [0, 0, 0, b' ']);
+        assert_eq!(trimmed(&[b'\n', 0, 7, 1]), [b'\n', 0, 7, 1]);
     }
 
     #[test]

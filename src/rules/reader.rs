@@ -17,12 +17,21 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn fault(&mut self, spot: &Spot<'_>, problem: Problem) {
+    pub(super) fn fault(&mut self, spot: &Spot<'_>, problem: impl Into<Problem>) {
         self.faults.push(spot.fault(problem));
     }
 
-    pub(super) fn warn(&mut self, spot: &Spot<'_>, problem: Problem) {
+    pub(super) fn warn(&mut self, spot: &Spot<'_>, problem: impl Into<Problem>) {
         self.warnings.push(spot.fault(problem));
+    }
+
+    /// Puts all into the order of the files, whose `place` is known, and of their text. What
+    /// is said several times about one place, through rules that share it, is said once.
+    pub(super) fn sort(&mut self, place: impl Fn(&Arc<str>) -> usize) {
+        for found in [&mut self.faults, &mut self.warnings] {
+            found.sort_by_key(|fault| (place(&fault.file), fault.at));
+            found.dedup_by(|b, a| a.file == b.file && a.at == b.at && a.problem == b.problem);
+        }
     }
 }
 
@@ -82,12 +91,17 @@ impl<'a> Spot<'a> {
         }
     }
 
+    /// The same field, said in `file`.
+    pub(super) fn within(self, file: &'a Arc<str>, at: At) -> Spot<'a> {
+        Spot { file, at, ..self }
+    }
+
     /// The same field, at another place in the text.
     pub(super) fn moved(self, at: At) -> Spot<'a> {
         Spot { at, ..self }
     }
 
-    fn fault(&self, problem: Problem) -> Fault {
+    pub(super) fn fault(&self, problem: impl Into<Problem>) -> Fault {
         let mut field = String::new();
         self.write_path(&mut field);
         Fault {
@@ -95,7 +109,7 @@ impl<'a> Spot<'a> {
             at: self.at,
             rule: self.rule.map(str::to_owned),
             field,
-            problem,
+            problem: problem.into(),
         }
     }
 

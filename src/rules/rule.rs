@@ -6,6 +6,7 @@ use super::identity::Identity;
 use super::path::Path;
 use super::preflight::Preflight;
 use super::target::{Remainder, Targets};
+use super::weight::Weight;
 use crate::units::{Key, KeyHasher};
 
 /// A compiled rule. Its limits are ranges of the limits of all rules.
@@ -14,6 +15,8 @@ pub(super) struct Rule {
     pub(super) name: Box<str>,
     pub(super) identity: Identity,
     pub(super) tiers: Tiers,
+    /// How many times a request's cost counts.
+    pub(super) weight: Weight,
     pub(super) preflight: Preflight,
     /// `None` where there is nothing of it, as with most rules.
     pub(super) special: Option<Box<Special>>,
@@ -129,16 +132,25 @@ impl Percent {
 }
 
 impl Rule {
-    /// Whether the rule is for the caller whom `key_of` answers the key of.
-    pub(super) fn is_for(&self, key_of: impl FnOnce(&KeyHasher) -> Key) -> bool {
+    /// Whether the rule is for the caller whom `key_of` answers the key of; of whom there is
+    /// none, the rule itself must say what becomes.
+    pub(super) fn is_for(&self, key_of: impl FnOnce(&KeyHasher) -> Option<Key>) -> bool {
         let percent = self.special.as_ref().and_then(|it| it.percent.as_ref());
-        self.is_enabled && percent.is_none_or(|percent| percent.has(key_of(&percent.hasher)))
+        self.is_enabled
+            && percent
+                .is_none_or(|percent| key_of(&percent.hasher).is_none_or(|key| percent.has(key)))
     }
 
     /// Whether all of the rule's target matches `request`, given that its pattern does.
     pub(super) fn holds(&self, request: &Described<'_>, path: &Path<'_>) -> bool {
         let rest = self.special.as_ref().and_then(|it| it.remainder.as_ref());
         rest.is_none_or(|rest| rest.holds(request, path))
+    }
+
+    /// Whether it depends on the caller's tier which limits apply.
+    pub(super) fn has_tiers(&self) -> bool {
+        let overrides = self.special.as_ref().and_then(|it| it.overrides.as_ref());
+        self.tiers.by_name.len() > 1 || overrides.is_some()
     }
 
     /// The rule's place in its group, if it is in one.
@@ -162,7 +174,7 @@ impl Rule {
             let named = |name: &str| tiers.named(name);
             let over = tier.and_then(named);
             let over = over.or_else(|| own.and_then(|own| named(&own.0)));
-            let over = over.or_else(|| named(super::schema::DEFAULT_TIER));
+            let over = over.or_else(|| named(super::tiers::DEFAULT_TIER));
             if let Some((_, limits)) = over {
                 return limits.clone();
             }

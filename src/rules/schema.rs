@@ -2,46 +2,61 @@
 //! and the names of all can be.
 
 mod answers;
+mod api_keys;
+mod callers;
 mod grant;
+mod identity;
 mod idle;
+mod jwt;
 mod limit;
 mod overrides;
+mod policies;
 mod settings;
 mod target;
+mod tiers;
 mod when;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::caller::Callers;
 use super::fault::{At, Fault, Problem, quote};
-use super::identity::{Identity, KeySource};
+use super::identity::Identity;
 use super::preflight::Preflight;
 use super::reader::{Fields, Report, Spot, flag, number, text, wrong_kind};
 use super::source::Defaults;
 use super::target::{Spelling, Target};
 use super::tree::{Node, Value};
+use super::weight::Weight;
 use crate::units::Answers;
 use answers::AnswersSpec;
 use grant::grant;
+use identity::IdentitySpec;
 use limit::Scope;
 use overrides::overrides;
+use policies::Policies;
 use settings::Settings;
 use target::target;
 
-pub(super) use limit::{DEFAULT_TIER, Tier};
+pub(super) use limit::Tier;
 pub(super) use overrides::OverrideSpec;
 
 /// The names at the top of a file.
-pub(crate) const FILE: [&str; 3] = ["rules", "defaults", "answers"];
-const DEFAULTS: [&str; 6] = [
+pub(crate) const FILE: [&str; 8] = [
+    "rules", "defaults", "answers", "policies", "clients", "api_keys", "jwt", "tiers",
+];
+const DEFAULTS: [&str; 8] = [
     "algorithm",
     "consistency",
     "on_store_loss",
     "key",
     "preflight",
     "mode",
+    "on_missing",
+    "normalize",
 ];
-const RULE: [&str; 25] = [
+const RULE: [&str; 28] = [
     "name",
     "endpoint",
     "method",
@@ -67,8 +82,10 @@ const RULE: [&str; 25] = [
     "overrides",
     "case",
     "trailing_slash",
+    "on_missing",
+    "normalize",
+    "cost",
 ];
-const WANT_KEY: &str = "a source of identity; write client, header:NAME or attribute:NAME";
 
 /// A rule as its file states it, with every default filled in.
 #[derive(Debug)]
@@ -76,6 +93,7 @@ pub(super) struct RuleSpec {
     pub(super) name: String,
     pub(super) target: Target,
     pub(super) identity: Identity,
+    pub(super) weight: Weight,
     /// In the order of the file; none if nothing is limited.
     pub(super) tiers: Vec<Tier>,
     pub(super) preflight: Preflight,
@@ -118,9 +136,33 @@ pub(super) struct Schema<'d> {
     pub(super) names: HashMap<String, (Arc<str>, usize)>,
     /// Whether any file has said `rules`.
     pub(super) said_rules: bool,
+    pub(super) callers: Callers,
+    policies: Policies,
+    /// Where what is said once for all files was said.
+    stated: HashMap<&'static str, (Arc<str>, At)>,
+    /// What a file says of tiers, to be read when all else about callers is known.
+    tiers: Option<(Arc<str>, Node)>,
+    /// All tiers that callers are given.
+    named: Vec<tiers::Named>,
+    /// The files that were read beside the rules.
+    files: Vec<PathBuf>,
 }
 
-impl Schema<'_> {
+impl<'d> Schema<'d> {
+    pub(super) fn new(defaults: &'d Defaults, said_rules: bool) -> Schema<'d> {
+        Schema {
+            defaults,
+            names: HashMap::new(),
+            said_rules,
+            callers: Callers::default(),
+            policies: Policies::new(),
+            stated: HashMap::new(),
+            tiers: None,
+            named: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
     /// The sound rules of the file `root`; what is wrong with the others, and with
     /// the file, is in `report`.
     pub(super) fn file(
@@ -140,12 +182,14 @@ impl Schema<'_> {
         };
         let (mut settings, identity) = fields
             .with("defaults", &top, report, defaults)
-            .unwrap_or((Settings::default(), Identity::client()));
+            .unwrap_or_default();
         settings.answers = fields
             .with("answers", &top, report, AnswersSpec::read)
             .unwrap_or_default();
         let Some(rules) = fields.get("rules") else {
-            report.warn(&top, Problem::EmptyFile);
+            if !FILE[2..].iter().any(|field| fields.get(field).is_some()) {
+                report.warn(&top, Problem::EmptyFile);
+            }
             return Vec::new();
         };
         self.said_rules = true;
@@ -176,22 +220,27 @@ impl Schema<'_> {
         node: &Node,
         spot: &Spot<'_>,
         settings: &Settings,
-        identity: &Identity,
+        identity: &IdentitySpec,
         report: &mut Report,
     ) -> Option<RuleSpec> {
         let want = "a rule; write {endpoint: /path, limits: {default: {requests: 10, window: 1m}}}";
         let fields = Fields::read(node, spot, &RULE, want, report)?;
         let target = target(&fields, Spelling::default(), spot, report);
         let name = self.name(file, &fields, target.as_ref(), spot, report);
-        let identity = fields
-            .with("key", spot, report, key)
-            .unwrap_or_else(|| identity.clone());
+        let who = IdentitySpec::read(&fields, spot, report);
+        let at = fields.get("key").map_or(spot.at, |node| node.at);
+        let tokens = &mut self.callers.tokens;
+        let identity = target
+            .as_ref()
+            .and_then(|target| who.identity(identity, &target.pattern, tokens, spot, at, report));
         let own = Settings::read(&fields, spot, report);
         let pace = own.pace(&fields, None, self.defaults.pace, spot, report);
         let scope = Scope {
             settings: own.over(settings),
             pace: pace.unwrap_or(self.defaults.pace),
             defaults: self.defaults.pace,
+            policies: &self.policies,
+            default_tier: self.callers.tiers.default.as_deref(),
             within: None,
         };
         let spelling = target
@@ -223,10 +272,12 @@ impl Schema<'_> {
             let at = fields.get("unlimited").map_or(spot.at, |node| node.at);
             report.warn(&spot.field("unlimited", at), Problem::ExemptsNobody);
         }
+        let weight = who.weight(&tiers, &fields, spot, report);
         Some(RuleSpec {
             name: name?,
             target: target?,
-            identity,
+            identity: identity?,
+            weight,
             tiers,
             preflight: scope.settings.preflight.unwrap_or_default(),
             answers: Arc::new(scope.settings.answers.answers()),
@@ -328,41 +379,14 @@ fn name(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<String> {
     Some(name.to_owned())
 }
 
-fn defaults(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<(Settings, Identity)> {
+fn defaults(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<(Settings, IdentitySpec)> {
     if node.is_null() {
         return None;
     }
     let want = "a map of defaults; write {algorithm: token_bucket} or leave it out";
     let fields = Fields::read(node, spot, &DEFAULTS, want, report)?;
-    let identity = fields.with("key", spot, report, key);
-    let settings = Settings::read(&fields, spot, report);
-    Some((settings, identity.unwrap_or_else(Identity::client)))
-}
-
-/// What identifies the caller: one source or several; `None` where it is null.
-fn key(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Identity> {
-    let mut sources: Vec<KeySource> = Vec::new();
-    let mut sound = true;
-    each(node, spot, |node, spot| {
-        let Some(found) = text(node, spot, WANT_KEY, report) else {
-            sound = false;
-            return;
-        };
-        let problem = match KeySource::parse(found) {
-            Some(source) if !sources.contains(&source) => {
-                sources.push(source);
-                return;
-            }
-            Some(_) => Problem::DuplicateKeySource(quote(found)),
-            None => Problem::KeySource(quote(found)),
-        };
-        report.fault(spot, problem);
-        sound = false;
-    });
-    if sound && sources.is_empty() && !node.is_null() {
-        report.fault(spot, Problem::NoKeySource);
-    }
-    (sound && !sources.is_empty()).then(|| Identity::new(&sources))
+    let identity = IdentitySpec::read(&fields, spot, report);
+    Some((Settings::read(&fields, spot, report), identity))
 }
 
 /// Calls `read` for the items of a list, or for the one item that is there without

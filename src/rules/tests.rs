@@ -1,18 +1,22 @@
 mod answers;
+mod callers;
 mod faults;
 mod hostile;
+mod identity;
 mod loading;
 mod matching;
 mod places;
+mod policies;
 mod target_faults;
 mod targets;
+mod tiers;
 
 use std::net::IpAddr;
 
 use super::{
-    Applied, AppliedLimits, Compiled, Defaults, Described, Format, Pairs, RuleSet, Source,
+    Applied, AppliedLimits, Compiled, Defaults, Described, Format, NotFound, Pairs, RuleSet, Source,
 };
-use crate::units::{Key, KeySecret, Pace};
+use crate::units::{Key, KeySecret, Pace, Timestamp};
 
 fn defaults() -> Defaults {
     Defaults {
@@ -70,7 +74,9 @@ fn described<'a>(method: &'a str, path: &'a str) -> Described<'a> {
 
 fn matching<'r>(rules: &'r RuleSet, request: &Described<'_>) -> AppliedLimits<'r> {
     let mut applied = AppliedLimits::new();
-    rules.matching(request, &mut applied);
+    rules
+        .matching(request, Timestamp::EPOCH, &mut applied)
+        .unwrap();
     applied
 }
 

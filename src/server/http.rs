@@ -237,6 +237,10 @@ fn response(reply: Reply) -> Response<Full<Bytes>> {
         Cow::Owned(text) => HeaderValue::try_from(text),
     };
     insert(header::CONTENT_TYPE, content_type);
+    if reply.status == 401 {
+        let how = HeaderValue::from_static("Bearer");
+        insert(header::WWW_AUTHENTICATE, Ok(how));
+    }
     for field in reply.fields {
         insert(header_name(field.name), HeaderValue::try_from(field.value));
     }

@@ -39,7 +39,7 @@ impl Door {
 }
 
 /// How many outcomes there are.
-const OUTCOMES: usize = 8;
+const OUTCOMES: usize = 9;
 
 /// The counters of one series: for each door and outcome, made when first needed, so
 /// that the page of metrics shows what has happened and not what might.
@@ -313,6 +313,7 @@ const fn index(outcome: Outcome) -> usize {
         Outcome::Banned => 5,
         Outcome::Unavailable => 6,
         Outcome::UnknownRule => 7,
+        Outcome::Unidentified => 8,
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::algorithms::{Outcome, State, Verdict};
 use crate::counters::{Announcement, HashId, Slot, Space};
-use crate::engine::{Counted, Question, Ruling};
+use crate::engine::{Question, Ruling};
 use crate::sync::batch::{
     Batch, BatchReply, Boot, Granted, Hello, HelloReply, LaneName, Stored, Token,
 };
@@ -125,7 +125,8 @@ impl SimStore {
         let at = cut(time);
         let mut outcomes = Vec::with_capacity(question.limits.len());
         let mut places = Vec::with_capacity(question.limits.len());
-        for Counted { limit, key } in &question.limits {
+        for one in &question.limits {
+            let (limit, key) = (&one.limit, &one.key);
             let space = Space::of(&limit.quota);
             let slot = Slot {
                 space,
@@ -153,12 +154,12 @@ impl SimStore {
                 let known = self.hashes.get(&hash(slot));
                 state.set(slot.window, known.map_or(0, |hash| counted(hash, key)));
             }
-            outcomes.push(state.take(&limit.quota, question.cost, at));
-            places.push((hash(slot), *key));
+            outcomes.push(state.take(&limit.quota, one.cost(question.cost), at));
+            places.push((hash(slot), *key, one.cost(question.cost)));
         }
         let admits = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Admitted { .. });
         if outcomes.iter().all(admits) && !question.cost.is_peek() {
-            for (id, key) in places {
+            for (id, key, cost) in places {
                 let hash = self.hashes.entry(id).or_insert_with(|| Hash {
                     expires: millis(at) + id.slot.time_to_live().as_millis_ceil(),
                     ..Hash::default()
@@ -168,7 +169,7 @@ impl SimStore {
                     .entry(key)
                     .or_insert(Value::Count(Count::default()));
                 if let Value::Count(count) = value {
-                    count.add(question.cost);
+                    count.add(cost);
                 }
             }
         }

@@ -153,10 +153,7 @@ fn resolve(
     let digest = Digest::of(inline.into_iter().chain(&sources));
     let compiled = RuleSet::compile_with(inline, &sources, &defaults).unwrap_or_else(|broken| {
         faults.extend(broken.0.into_iter().map(Fault::from));
-        Compiled {
-            rules: RuleSet::default(),
-            warnings: Vec::new(),
-        }
+        Compiled::default()
     });
     if faults.is_empty() {
         let files = settings.rules_files.iter();

@@ -226,3 +226,19 @@ fn a_request_under_shadows_alone_never_waits() {
         assert_eq!(decision.outcome, Outcome::Unlimited);
     }
 }
+
+#[test]
+fn a_rules_cost_goes_with_the_question_and_is_given_back() {
+    let text = MIXED.replace("  - name: api\n", "  - name: api\n    cost: 2\n");
+    let engine = engine_of(&text, Fleet::with_store());
+    let mut asked = pending(&engine, &named("api", "alice", 2));
+    let question = asked.question();
+    let costs = question
+        .limits
+        .iter()
+        .map(|one| one.cost(question.cost).get());
+    assert_eq!(costs.collect::<Vec<_>>(), [4, 4]);
+    assert_eq!(left_here(&engine), 6);
+    asked.settle(&engine, ruling(&[refuses(5), admits(1)]), START);
+    assert_eq!(left_here(&engine), 10);
+}

@@ -46,6 +46,12 @@ impl Refused {
                 let asked = Shown(check.rule().unwrap_or_default().as_bytes());
                 ("unknown_rule", format!("there is no rule '{asked}'"))
             }
+            Outcome::Unidentified => (
+                "unidentified",
+                "a rule insists on knowing the caller: send the API key, token or other field \
+                 that it counts by"
+                    .to_owned(),
+            ),
         };
         Some(Refused { error, message })
     }
@@ -76,6 +82,7 @@ pub(super) fn status(decision: &Decision<'_>) -> u16 {
         }
         Outcome::Unavailable => Refusal::STATUS_WITHOUT_STORE,
         Outcome::UnknownRule => 404,
+        Outcome::Unidentified => 401,
     }
 }
 

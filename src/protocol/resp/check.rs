@@ -167,6 +167,10 @@ fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>, rule: &str) {
             let rule = Shown(rule.as_bytes());
             return reply::error(out, format_args!("ERR unknown rule '{rule}'"));
         }
+        Outcome::Unidentified => {
+            let message = "ERR UNIDENTIFIED the rule insists on knowing the caller";
+            return reply::error(out, format_args!("{message}"));
+        }
         Outcome::Allowed { delay } if !delay.is_zero() => Some(delay),
         outcome => outcome.retry_after(),
     };
@@ -504,5 +508,8 @@ mod tests {
         assert_eq!(throttled(&lost, 0), said);
         let unknown = decision(Outcome::UnknownRule, 0, 0, Nanos::ZERO);
         assert_eq!(checked(&unknown), "-ERR unknown rule 'no\\x0asuch' ");
+        let nobody = decision(Outcome::Unidentified, 0, 0, Nanos::ZERO);
+        let said = "-ERR UNIDENTIFIED the rule insists on knowing the caller ";
+        assert_eq!(checked(&nobody), said);
     }
 }

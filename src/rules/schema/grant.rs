@@ -1,12 +1,13 @@
 use super::super::fault::Problem;
 use super::super::reader::{Fields, Report, Spot, flag};
-use super::limit::{DEFAULT_TIER, Scope, Tier};
+use super::super::tiers::DEFAULT_TIER;
+use super::limit::{Scope, Tier};
 
 /// Reads what a rule or override grants: `limits`, or instead `unlimited` (no tier) or
 /// `ban`. `None` if there is any fault in it, or nothing is granted.
 pub(super) fn grant(
     fields: &Fields<'_>,
-    scope: &Scope,
+    scope: &Scope<'_>,
     spot: &Spot<'_>,
     report: &mut Report,
 ) -> Option<Vec<Tier>> {

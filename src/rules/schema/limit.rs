@@ -1,8 +1,10 @@
 use std::collections::HashMap;
 
-use super::super::fault::Problem;
+use super::super::fault::{CallerProblem, Problem};
 use super::super::reader::{Fields, Report, Spot, duration, entries, flag, near, number};
+use super::super::tiers::DEFAULT_TIER;
 use super::super::tree::{Node, Value};
+use super::policies::{self, Policies};
 use super::settings::Settings;
 use super::{idle, is_name, name, quote};
 use crate::units::{Algorithm, Consistency, Mode, Nanos, Pace, Quota, QuotaError, StoreLoss};
@@ -26,9 +28,6 @@ const LIMIT: [&str; 13] = [
 const STORE_MAX: u64 = (1 << 53) - 1;
 /// What is less cannot be lent out even to one node.
 const SMALL: u64 = 100;
-/// The tier of callers whose own is unknown.
-pub(in crate::rules) const DEFAULT_TIER: &str = "default";
-
 /// The limits of one tier; none if nothing is limited.
 #[derive(Debug)]
 pub(in crate::rules) struct Tier {
@@ -50,21 +49,32 @@ pub(in crate::rules) struct LimitSpec {
     line: usize,
 }
 
+/// The limits of a tier that were read so far.
+struct Found<'n> {
+    /// All names of the rule's limits, each with its line.
+    names: &'n mut HashMap<String, usize>,
+    seen: HashMap<(Algorithm, Nanos), usize>,
+    limits: Vec<LimitSpec>,
+}
+
 /// What the rule around its limits says.
-pub(super) struct Scope {
+pub(super) struct Scope<'s> {
     /// The settings of the rule, over those of its file.
     pub(super) settings: Settings,
     /// The rule's pace.
     pub(super) pace: Pace,
     /// The pace where neither rule nor limit says anything.
     pub(super) defaults: Pace,
+    pub(super) policies: &'s Policies,
+    /// The tier of callers whose own is unknown, where it is stated.
+    pub(super) default_tier: Option<&'s str>,
     /// The name of the override whose limits these are.
     pub(super) within: Option<String>,
 }
 
-impl Scope {
+impl<'s> Scope<'s> {
     /// The same for the limits of the override called `name`.
-    pub(super) fn within(&self, name: &str) -> Scope {
+    pub(super) fn within(&self, name: &str) -> Scope<'s> {
         Scope {
             settings: self.settings.clone(),
             within: Some(name.to_owned()),
@@ -127,11 +137,15 @@ impl Scope {
         // What an override does not name stays as its rule has it.
         if self.within.is_none()
             && let Some(first) = tiers.first()
-            && tiers.iter().all(|tier| tier.name != DEFAULT_TIER)
+            && !tiers.iter().any(|tier| self.is_default(&tier.name))
         {
             report.warn(spot, Problem::NoDefaultTier(first.name.clone()));
         }
         Some(tiers)
+    }
+
+    fn is_default(&self, tier: &str) -> bool {
+        tier == DEFAULT_TIER || Some(tier) == self.default_tier
     }
 
     fn tier(
@@ -142,40 +156,104 @@ impl Scope {
         names: &mut HashMap<String, usize>,
         report: &mut Report,
     ) -> Option<Tier> {
-        let mut limits: Vec<LimitSpec> = Vec::new();
-        let mut seen: HashMap<(Algorithm, Nanos), usize> = HashMap::new();
-        let mut read = |node: &Node, spot: &Spot<'_>| {
-            let Some(limit) = self.limit(tier, node, spot, report) else {
-                return;
-            };
-            let shape = (limit.quota.algorithm(), limit.quota.period());
-            if let Some(line) = seen.get(&shape) {
-                report.fault(spot, Problem::DuplicateLimit(*line));
-                return;
+        match &node.value {
+            Value::Text(word) if word == "unlimited" => {
+                return Some(Tier {
+                    name: tier.to_owned(),
+                    limits: Vec::new(),
+                });
             }
-            seen.insert(shape, limit.line);
-            if let Some(&line) = names.get(&limit.name) {
-                let name = quote(&limit.name);
-                report.fault(spot, Problem::DuplicateLimitName { name, line });
-                return;
-            }
-            names.insert(limit.name.clone(), limit.line);
-            limits.push(limit);
+            Value::Text(word) if word == "ban" => return Some(self.ban(tier, spot.at.line)),
+            _ => {}
+        }
+        let mut found = Found {
+            names,
+            limits: Vec::new(),
+            seen: HashMap::new(),
         };
+        self.limits(tier, node, spot, &mut found, report);
+        Some(Tier {
+            name: tier.to_owned(),
+            limits: found.limits,
+        })
+    }
+
+    /// Reads a limit, a list of limits, or the name of a policy, alone or in the list.
+    fn limits(
+        &self,
+        tier: &str,
+        node: &Node,
+        spot: &Spot<'_>,
+        found: &mut Found<'_>,
+        report: &mut Report,
+    ) {
         match &node.value {
             Value::List(items) if !items.is_empty() => {
                 for (index, item) in items.iter().enumerate() {
-                    read(item, &spot.item(index, item.at));
+                    let spot = spot.item(index, item.at);
+                    match &item.value {
+                        Value::Text(policy) => self.policy(tier, policy, &spot, found, report),
+                        _ => self.add(tier, item, &spot, found, report),
+                    }
                 }
             }
-            Value::Map(map) if !map.is_empty() => read(node, spot),
-            Value::List(_) | Value::Map(_) | Value::Null => report.fault(spot, Problem::NoLimit),
-            Value::Text(word) if word == "unlimited" => {}
-            Value::Text(word) if word == "ban" => return Some(self.ban(tier, spot.at.line)),
-            _ => read(node, spot),
+            Value::Text(policy) => self.policy(tier, policy, spot, found, report),
+            Value::Map(map) if map.is_empty() => report.fault(spot, Problem::NoLimit),
+            Value::List(_) | Value::Null => report.fault(spot, Problem::NoLimit),
+            _ => self.add(tier, node, spot, found, report),
         }
-        let name = tier.to_owned();
-        Some(Tier { name, limits })
+    }
+
+    /// Reads the limits of the policy called `name`, as if they stood here.
+    fn policy(
+        &self,
+        tier: &str,
+        name: &str,
+        spot: &Spot<'_>,
+        found: &mut Found<'_>,
+        report: &mut Report,
+    ) {
+        let Some(policy) = policies::find(self.policies, name, spot, report) else {
+            return;
+        };
+        let node = &policy.node;
+        let spot = spot.within(&policy.file, node.at);
+        let mut nested = match &node.value {
+            Value::List(items) => items.iter().collect(),
+            _ => vec![node],
+        };
+        nested.retain(|node| matches!(node.value, Value::Text(_)));
+        if let Some(node) = nested.first() {
+            return report.fault(&spot.moved(node.at), CallerProblem::NestedPolicy);
+        }
+        self.limits(tier, node, &spot, found, report);
+    }
+
+    /// Reads one limit, and adds it if it is another than those found.
+    fn add(
+        &self,
+        tier: &str,
+        node: &Node,
+        spot: &Spot<'_>,
+        found: &mut Found<'_>,
+        report: &mut Report,
+    ) {
+        let Some(limit) = self.limit(tier, node, spot, report) else {
+            return;
+        };
+        let shape = (limit.quota.algorithm(), limit.quota.period());
+        if let Some(line) = found.seen.get(&shape) {
+            report.fault(spot, Problem::DuplicateLimit(*line));
+            return;
+        }
+        found.seen.insert(shape, limit.line);
+        if let Some(&line) = found.names.get(&limit.name) {
+            let name = quote(&limit.name);
+            report.fault(spot, Problem::DuplicateLimitName { name, line });
+            return;
+        }
+        found.names.insert(limit.name.clone(), limit.line);
+        found.limits.push(limit);
     }
 
     fn limit(

@@ -35,7 +35,7 @@ pub(in crate::rules) struct OverrideSpec {
 /// any fault in them.
 pub(super) fn overrides(
     node: &Node,
-    scope: &Scope,
+    scope: &Scope<'_>,
     spelling: Spelling,
     spot: &Spot<'_>,
     report: &mut Report,
@@ -83,7 +83,7 @@ const LONG: usize = 1_000;
 
 fn one(
     node: &Node,
-    scope: &Scope,
+    scope: &Scope<'_>,
     spelling: Spelling,
     spot: &Spot<'_>,
     report: &mut Report,

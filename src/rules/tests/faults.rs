@@ -460,7 +460,8 @@ fn matchers_are_checked() {
     );
     has(
         &of_rule("key: 'headr:x'"),
-        "key: \"headr:x\" names no caller; write client, header:NAME or attribute:NAME",
+        "key: \"headr:x\" names no caller; write client, api_key, header:NAME, attribute:NAME, \
+         claim:NAME, subject, query:NAME, path:NAME, tenant or global; did you mean `header:x`?",
     );
     has(
         &of_rule("key: [user, 'attribute:User']"),

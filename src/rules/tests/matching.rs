@@ -1,5 +1,4 @@
 use super::*;
-use crate::rules::UnknownRule;
 
 #[test]
 fn a_tier_is_chosen_by_the_caller_and_falls_back_to_the_default() {
@@ -280,7 +279,10 @@ fn an_unknown_rule_is_an_error_that_adds_nothing() {
     let empty = RuleSet::default();
     let mut applied = AppliedLimits::new();
     for (set, rule) in [(&rules, "a"), (&rules, ""), (&empty, "A")] {
-        assert_eq!(set.named(rule, b"k", None, &mut applied), Err(UnknownRule));
+        assert_eq!(
+            set.named(rule, b"k", None, &mut applied),
+            Err(NotFound::Rule)
+        );
         assert!(applied.is_empty());
     }
     assert!(matching(&empty, &described("GET", "/")).is_empty());

@@ -167,7 +167,13 @@ mod tests {
         let key = limit.hasher.key(&EncodedIdentity::of("key", None));
         let limit = Arc::new(limit);
         Question {
-            limits: [Counted { limit, key }].into_iter().collect(),
+            limits: [Counted {
+                limit,
+                key,
+                weight: 1,
+            }]
+            .into_iter()
+            .collect(),
             cost: Cost::ONE,
         }
     }

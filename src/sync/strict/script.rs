@@ -68,7 +68,15 @@ impl Form {
     pub(super) fn command(&self, question: &Question, seal: &Seal, now: Timestamp) -> Cmd {
         let mut packed = Packed::with_capacity(16 + 64 * question.limits.len());
         packed.array(2 + question.limits.len());
-        packed.number(question.cost.get().min(MOST_COST));
+        let cost = |weight: u64| question.cost.times(weight).get().min(MOST_COST);
+        if question.limits.iter().all(|one| one.weight == 1) {
+            packed.number(cost(1));
+        } else {
+            packed.array(question.limits.len());
+            for one in &question.limits {
+                packed.number(cost(one.weight));
+            }
+        }
         packed.text(seal.text());
         let mut names = Vec::with_capacity(5 * question.limits.len());
         for one in &question.limits {
@@ -263,6 +271,7 @@ mod tests {
         let limit = Limit::new(id, "r", "t", quota, &KeySecret::public());
         let key = limit.hasher.key_of("key", b"alice");
         Counted {
+            weight: 1,
             limit: Arc::new(limit),
             key,
         }

@@ -1,0 +1,77 @@
+//! What rules notice about callers' addresses, told to those who can put it right.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::names;
+use crate::rules::Noticed;
+use crate::units::{Nanos, Timestamp};
+
+/// How often it is looked at.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A warning is not repeated sooner.
+const QUIET: Nanos = Nanos::from_secs(600);
+
+/// Counts what was noticed, and warns of it now and then; for ever.
+pub(super) async fn watch(engine: Arc<Engine>, clock: Clock) {
+    let mut warnings = Warnings::default();
+    let mut ticker = interval(PAUSE);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticker.tick().await;
+        let noticed = engine.snapshot().rules().noticed();
+        metrics::counter!(names::FORWARDING_UNREADABLE).increment(noticed.unreadable);
+        metrics::counter!(names::FORWARDING_IGNORED).increment(noticed.ignored);
+        if warnings.are_due(&noticed, clock.now()) {
+            tracing::warn!(
+                from = noticed.ignored_from.map(tracing::field::display),
+                "forwarding headers are ignored, since they come from an address that is not in \
+                 clients.trusted_proxies: if it is a proxy of yours, all clients behind it are \
+                 counted as one"
+            );
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Warnings {
+    last: Option<Timestamp>,
+}
+
+impl Warnings {
+    /// Whether somebody is to be warned at `now` of headers that were ignored.
+    fn are_due(&mut self, noticed: &Noticed, now: Timestamp) -> bool {
+        let quiet = self.last.is_some_and(|last| now.since(last) < QUIET);
+        if noticed.ignored == 0 || quiet {
+            return false;
+        }
+        self.last = Some(now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_comes_at_once_and_again_only_after_a_while() {
+        let noticed = |ignored| Noticed {
+            ignored,
+            ..Noticed::default()
+        };
+        let at = |secs| Timestamp::EPOCH.after(Nanos::from_secs(secs));
+        let mut warnings = Warnings::default();
+        assert!(!warnings.are_due(&noticed(0), at(0)));
+        assert!(warnings.are_due(&noticed(1), at(1)));
+        assert!(!warnings.are_due(&noticed(50), at(2)));
+        assert!(!warnings.are_due(&noticed(50), at(600)));
+        assert!(!warnings.are_due(&noticed(0), at(601)));
+        assert!(warnings.are_due(&noticed(1), at(602)));
+        assert!(!warnings.are_due(&noticed(1), at(603)));
+    }
+}
