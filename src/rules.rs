@@ -5,8 +5,10 @@
 //! with line and column.
 
 mod api_keys;
+mod applied;
 mod caller;
 mod clients;
+mod described;
 mod duration;
 mod expression;
 mod fault;
@@ -34,14 +36,11 @@ mod tests;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
-use crate::units::{Answers, Cost, Key, KeyHasher, Limit, LimitId, Series, Timestamp};
+use crate::units::{Answers, Key, KeyHasher, Limit, LimitId, Series, Timestamp};
 use caller::{Caller, Callers};
 use group::Standing;
 use identity::Uncounted;
@@ -53,8 +52,10 @@ use schema::{RuleSpec, Schema, Tier};
 use target::Targets;
 use tiers::DEFAULT_TIER;
 
+pub use applied::{Applied, AppliedLimits, NotFound};
 pub use caller::CallerKnown;
 pub use clients::Noticed;
+pub use described::{Described, Pairs};
 pub use duration::{DurationError, parse_duration};
 pub use expression::ExpressionError;
 pub use fault::{At, CallerProblem, Fault, Faults, Problem};
@@ -64,26 +65,6 @@ pub use tokens::KeyError;
 
 pub(crate) use schema::FILE as FILE_FIELDS;
 pub(crate) use tree::{Node, Value};
-
-/// Name and value pairs that a caller stated, in its order; names in lower case.
-pub type Pairs<'a> = &'a [(&'a str, &'a str)];
-
-/// The request that an application or gateway describes, to be matched by rules.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Described<'a> {
-    /// The request's method, as stated.
-    pub method: &'a str,
-    /// The request's path, as stated: with its query, not yet normalised.
-    pub path: &'a str,
-    /// The client's address, as stated by the asker.
-    pub ip: Option<IpAddr>,
-    /// The address of the asker itself, on TCP.
-    pub peer: Option<IpAddr>,
-    /// The request's headers, as far as the asker passed them on.
-    pub headers: Pairs<'a>,
-    /// What the asker says about the caller: `user`, `tier` and the like.
-    pub attributes: Pairs<'a>,
-}
 
 /// The compiled, validated rules: immutable, shared by all requests until the
 /// next reload.
@@ -461,37 +442,5 @@ impl RuleSet {
     /// What was noticed about clients' addresses since this was last asked.
     pub fn noticed(&self) -> Noticed {
         self.callers.clients.noticed()
-    }
-}
-
-/// The limits that apply to one request; rarely more than four.
-pub type AppliedLimits<'r> = SmallVec<[Applied<'r>; 4]>;
-
-/// Who or what was not found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotFound {
-    /// The rule.
-    #[error("no rule has that name")]
-    Rule,
-    /// The caller, whom a rule insists on knowing.
-    #[error("the caller does not say who it is")]
-    Caller,
-}
-
-/// One limit that applies to a request, with the key that it counts by.
-#[derive(Clone, Copy, Debug)]
-pub struct Applied<'r> {
-    /// The limit.
-    pub limit: &'r Arc<Limit>,
-    /// Who is counted.
-    pub key: Key,
-    /// How many times the request's cost counts.
-    pub weight: u64,
-}
-
-impl Applied<'_> {
-    /// What the limit is charged for a request of this `cost`.
-    pub fn cost(&self, cost: Cost) -> Cost {
-        cost.times(self.weight)
     }
 }
