@@ -4,7 +4,7 @@ use super::Described;
 use super::group::Standing;
 use super::identity::Identity;
 use super::path::Path;
-use super::target::{Remainder, Targets};
+use super::target::{Remainder, Target, Targets};
 use crate::units::{Key, KeyHasher};
 
 /// A compiled rule. Its limits are ranges of the limits of all rules.
@@ -95,8 +95,8 @@ impl Tiers {
 }
 
 impl Overrides {
-    /// Adds one after the others. `remainder` is what `targets` does not check of it.
-    pub(super) fn add(&mut self, target: super::target::Target, tiers: Tiers) {
+    /// Adds one after the others.
+    pub(super) fn add(&mut self, target: Target, tiers: Tiers) {
         self.targets.add(self.all.len(), &target);
         self.all.push((target.remainder(), tiers));
     }
