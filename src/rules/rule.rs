@@ -5,7 +5,7 @@ use super::group::Standing;
 use super::identity::Identity;
 use super::path::Path;
 use super::preflight::Preflight;
-use super::target::{Remainder, Targets};
+use super::target::{Remainder, Target, Targets};
 use super::weight::Weight;
 use crate::units::{Key, KeyHasher};
 
@@ -100,8 +100,8 @@ impl Tiers {
 }
 
 impl Overrides {
-    /// Adds one after the others. `remainder` is what `targets` does not check of it.
-    pub(super) fn add(&mut self, target: super::target::Target, tiers: Tiers) {
+    /// Adds one after the others.
+    pub(super) fn add(&mut self, target: Target, tiers: Tiers) {
         self.targets.add(self.all.len(), &target);
         self.all.push((target.remainder(), tiers));
     }
