@@ -79,6 +79,8 @@ pub const CONFIG_RELOADS: &str = "tidegate_config_reloads_total";
 pub const CONFIG_RELOADED: &str = "tidegate_config_last_reload_successful";
 /// When rules were last put in force, in seconds since 1970.
 pub const CONFIG_LAST_SUCCESS_SECONDS: &str = "tidegate_config_last_success_timestamp_seconds";
+/// Bounded limits that are too small to be lent out to so many nodes.
+pub const LIMITS_TOO_SMALL: &str = "tidegate_bounded_limits_too_small";
 /// How many rule sets have been in force since the start, with the present one.
 pub const RULES_GENERATION: &str = "tidegate_rules_generation";
 /// A number that is the same where the texts of the rules are the same.

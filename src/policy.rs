@@ -16,7 +16,7 @@ mod demand;
 mod terms;
 
 pub use demand::Demand;
-pub use terms::{Standing, Supply, Terms, share};
+pub use terms::{Standing, Supply, Terms, is_lent, share};
 
 use crate::units::{Nanos, Pace};
 

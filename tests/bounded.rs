@@ -98,3 +98,19 @@ fn a_killed_node_and_a_failover_admit_nothing_beyond_the_limit() {
     let used = admitted.get(&last).copied().unwrap_or(0);
     assert!(used * 100 >= LIMIT * 90, "{admitted:?}");
 }
+
+#[test]
+fn a_bounded_limit_that_is_too_small_for_the_fleet_is_in_the_metrics() {
+    let redis = Redis::start();
+    let rules = "rules:\n\
+         - {name: large, limits: {requests: 1000, window: 1h, consistency: bounded, algorithm: fixed_window}}\n\
+         - {name: small, limits: {requests: 150, window: 1h, consistency: bounded, algorithm: fixed_window}}\n\
+         - {name: other, limits: {requests: 5, window: 1h}}\n";
+    let url = redis.url();
+    let start = || Daemon::start(rules, &["--store", &url]);
+    let first = start();
+    let small = |daemon: &Daemon| daemon.metric("tidegate_bounded_limits_too_small", &[]);
+    wait_until("one node to be enough", || small(&first) == 0.0);
+    let _second = start();
+    wait_until("two nodes to be too many", || small(&first) == 1.0);
+}

@@ -10,6 +10,8 @@ use super::config::LogFormat;
 use crate::counters::Counters;
 use crate::engine::Engine;
 use crate::names;
+use crate::policy::is_lent;
+use crate::units::Consistency;
 
 /// What each metric is. Names of counters end in `_total`, of times in `_seconds`.
 const COUNTERS: &[(&str, &str)] = &[
@@ -80,6 +82,11 @@ const GAUGES: &[(&str, Unit, &str)] = &[
         names::CONFIG_LAST_SUCCESS_SECONDS,
         Unit::Seconds,
         "When rules were last put in force, in seconds since 1970",
+    ),
+    (
+        names::LIMITS_TOO_SMALL,
+        Unit::Count,
+        "Bounded limits of which there are less than 100 for each live node: every check asks the store",
     ),
     (
         names::RULES_GENERATION,
@@ -213,7 +220,19 @@ pub(super) fn publish(engine: &Engine) {
     metrics::counter!(names::EVICTED).absolute(totals.evicted);
     if counters.fleet().has_store() {
         metrics::counter!(names::STRICT_CHECKS, "outcome" => "lost").absolute(engine.unasked());
+        metrics::gauge!(names::LIMITS_TOO_SMALL).set(gauge(too_small(engine)));
     }
+}
+
+/// How many bounded limits are too small to be lent out to all live nodes.
+fn too_small(engine: &Engine) -> usize {
+    let nodes = engine.counters().fleet().nodes();
+    let snapshot = engine.snapshot();
+    let limits = snapshot.rules().limits().iter();
+    let bounded = limits.filter(|limit| limit.consistency == Consistency::Bounded);
+    bounded
+        .filter(|limit| !is_lent(limit.quota.capacity(), nodes))
+        .count()
 }
 
 /// Takes over what windows have come to that were full: how exact each limit is in truth.

@@ -89,6 +89,11 @@ fn covering(expected: f64) -> u64 {
     (expected + DEVIATIONS * expected.sqrt() + 1.0).ceil() as u64
 }
 
+/// Whether a limit of this `capacity` is large enough to be lent out to so many `nodes`.
+pub fn is_lent(capacity: u64, nodes: u32) -> bool {
+    capacity / LENDABLE >= u64::from(nodes.max(1))
+}
+
 /// The part that a node with the demand `own` has of the `fleet`'s.
 pub fn share(own: f64, fleet: f64) -> f64 {
     own / fleet.max(own).max(1e-9)
@@ -130,7 +135,7 @@ impl Terms {
     /// Whether the limit is large enough to be lent out: a check must find what is lent on
     /// the node that it comes to.
     pub fn is_lent(&self) -> bool {
-        self.capacity / LENDABLE >= u64::from(self.nodes.max(1))
+        is_lent(self.capacity, self.nodes)
     }
 
     /// How long a lease is kept although nothing is asked for.
