@@ -13,7 +13,7 @@ pub struct Explained<'s> {
     pub rules: Vec<RuleExplained<'s>>,
     /// What the limits say, in the order of the rules and of the limits of each.
     pub said: Vec<Said>,
-    /// What they decide together, with the figures before anything is charged.
+    /// What they decide together, with the figures that a check would be told.
     pub decision: Decision<'s>,
 }
 
@@ -24,9 +24,9 @@ pub struct Said {
     pub outcome: Outcome,
     /// What it would be charged.
     pub cost: Cost,
-    /// What is left now, before that.
+    /// What is left now, as long as nothing is charged.
     pub remaining: u64,
-    /// How long until everything is available again, with no other traffic.
+    /// How long until everything is available again, if nothing is charged.
     pub reset_after: Nanos,
     /// Whether a check would be put to the store: then these are this node's own figures,
     /// and the store may decide otherwise.
@@ -45,13 +45,14 @@ impl Snapshot<'_> {
         for (index, one) in applied.iter().enumerate() {
             let charge = one.cost(cost);
             let judged = engine.probe(one, charge, now);
+            let left = engine.probe(one, Cost::ZERO, now);
             let enforces = one.limit.mode.enforces();
             let is_strict = one.limit.consistency == Consistency::Strict;
             said.push(Said {
                 outcome: judged.outcome,
                 cost: charge,
-                remaining: judged.remaining,
-                reset_after: judged.reset_after,
+                remaining: left.remaining,
+                reset_after: left.reset_after,
                 by_store: enforces
                     && (is_strict || judged.by == By::Store)
                     && engine.asks(one.limit),
@@ -62,6 +63,7 @@ impl Snapshot<'_> {
                 tally.advice.push((index, judged));
             }
         }
+        tally.look_again(|index| Some(engine.probe(applied.get(index)?, Cost::ZERO, now)));
         if tally.refused {
             // Nobody is told of what is not charged.
             tally.advice.clear();

@@ -77,7 +77,7 @@ fn write_limit(limit: &LimitTold, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ", burst {burst}")?;
     }
     write!(f, ", {mode}, {consistency}; ")?;
-    write!(f, "costs {cost}, {remaining} left: {outcome}")?;
+    write!(f, "costs {cost} of {remaining} left: {outcome}")?;
     if limit.asks_store {
         write!(f, ", by this node's figures: the store is asked")?;
     }

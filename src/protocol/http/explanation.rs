@@ -90,9 +90,9 @@ pub struct LimitTold {
     pub consistency: String,
     /// What it would be charged.
     pub cost: u64,
-    /// What is left before that.
+    /// What is left now, before that.
     pub remaining: u64,
-    /// How long until everything is available again, in milliseconds.
+    /// How long until everything is available again, if nothing is charged, in milliseconds.
     pub reset_after_ms: u64,
     /// What it would decide.
     pub outcome: String,
@@ -107,7 +107,7 @@ pub struct AnswerTold {
     pub outcome: String,
     /// The status code.
     pub status: u16,
-    /// The fields, in their order, with the figures before anything is charged.
+    /// The fields, in their order, as a check would be told them.
     pub headers: serde_json::Map<String, serde_json::Value>,
 }
 
