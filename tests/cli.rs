@@ -561,7 +561,7 @@ fn explain_tells_by_a_rules_file_what_a_fresh_daemon_would_say() {
         "caller: api key of acme",
         "search: no, its endpoint is another path",
         "api: applies, counts api_key acme, tier default",
-        "  1d: 10 per 1d, fixed_window, enforce, approximate; costs 2 of 10 left: allowed",
+        "  default/1d: 10 per 1d, fixed_window, enforce, approximate; costs 2 of 10 left: allowed",
         "answer: allowed, status 200",
         "  X-RateLimit-Remaining: 8",
     ] {

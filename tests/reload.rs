@@ -548,7 +548,7 @@ fn a_changed_table_of_keys_is_in_force_soon_even_after_it_was_broken() {
     assert!(!allowed("one"));
     place.write("keys.yaml", "- {kee: three}\n");
     wait_until("the broken table to be refused", || {
-        reloads(&daemon, "refused") == 1.0
+        reloads(&daemon, "refused") >= 1.0
     });
     assert!(allowed("two"));
     keys("three");

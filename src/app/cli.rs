@@ -33,8 +33,8 @@ Exit codes:
    1  check: refused by a limit, or not ready; serve: ended by a second signal;
       rules: they differ, somebody was faster, or there are none
    2  the command line, the configuration or the question is wrong
-  69  check, explain: no answer; check: the store is lost; serve: an address cannot be listened on;
-      rules: the store cannot be asked
+  69  check: no answer, or the store is lost; explain: no answer;
+      serve: an address cannot be listened on; rules: the store cannot be asked
   70  an internal error";
 
 #[derive(Subcommand)]
@@ -47,7 +47,7 @@ enum Commands {
     /// Ask a running daemon; the exit code is its answer
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
-    /// Tell what becomes of a request, and why: by rule files, or by a running daemon
+    /// Tell what becomes of a request, and why
     Explain(Box<ExplainArgs>),
     /// Put the fleet's rules into the store, fetch and compare them
     Rules(RulesArgs),

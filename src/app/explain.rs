@@ -3,7 +3,7 @@
 mod text;
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -169,9 +169,9 @@ pub(super) fn explain(args: &ExplainArgs) -> Exit {
     }
 }
 
-fn files(args: &ExplainArgs) -> Option<(&PathBuf, FileKind)> {
-    let rules = args.rules.as_ref().map(|path| (path, FileKind::Rules));
-    rules.or_else(|| Some((args.config.as_ref()?, FileKind::Config)))
+fn files(args: &ExplainArgs) -> Option<(&Path, FileKind)> {
+    let rules = args.rules.as_deref().map(|path| (path, FileKind::Rules));
+    rules.or_else(|| Some((args.config.as_deref()?, FileKind::Config)))
 }
 
 /// The request, as it is put to a daemon.
@@ -202,7 +202,7 @@ fn pairs(kind: &str, pairs: &[Pair]) -> Result<Value, ExplainError> {
 }
 
 /// As a daemon would that has just begun, alone, and without a secret of its own.
-fn by_rules(path: &PathBuf, kind: FileKind, question: &str) -> Result<Explanation, ExplainError> {
+fn by_rules(path: &Path, kind: FileKind, question: &str) -> Result<Explanation, ExplainError> {
     let surroundings = surroundings::of_this_process();
     let rules = config::rules_of(path, Some(kind), &surroundings).map_err(ExplainError::Faults)?;
     let counters = Arc::new(Counters::new(1, Fleet::alone()));

@@ -68,7 +68,7 @@ impl Snapshot<'_> {
             // Nobody is told of what is not charged.
             tally.advice.clear();
         }
-        let denied = Some(Why::CallerDenied { refused: true });
+        let denied = Some(Why::CallerDenied);
         let decision = if rules.iter().any(|rule| rule.why_not == denied) {
             Decision::not_found(NotFound::Caller, now)
         } else {

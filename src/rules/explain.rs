@@ -45,12 +45,10 @@ pub enum Why<'r> {
     Group(&'r str),
     /// Something is missing that identifies the caller, whom the rule then skips.
     CallerSkipped,
-    /// Something is missing that identifies the caller, whom the rule then refuses, unless
-    /// none of its limits may refuse.
-    CallerDenied {
-        /// Whether the request is refused for it.
-        refused: bool,
-    },
+    /// Something is missing that identifies the caller, whom the rule then refuses.
+    CallerDenied,
+    /// The rule would refuse the caller for that, but none of its limits may refuse.
+    CallerTolerated,
 }
 
 impl Why<'_> {
@@ -65,7 +63,8 @@ impl Why<'_> {
             Why::Percent => "percent",
             Why::Group(_) => "group",
             Why::CallerSkipped => "caller_skipped",
-            Why::CallerDenied { .. } => "caller_denied",
+            Why::CallerDenied => "caller_denied",
+            Why::CallerTolerated => "caller_tolerated",
         }
     }
 }
@@ -159,8 +158,11 @@ impl RuleSet {
             Ok(known) => known,
             Err(Uncounted::Skipped) => return RuleExplained::not(rule, Why::CallerSkipped),
             Err(Uncounted::Denied) => {
-                let refused = self.insist(&limits).is_err();
-                return RuleExplained::not(rule, Why::CallerDenied { refused });
+                let why = match self.insist(&limits) {
+                    Err(_) => Why::CallerDenied,
+                    Ok(()) => Why::CallerTolerated,
+                };
+                return RuleExplained::not(rule, why);
             }
         };
         let weight = rule.weight.of(request);

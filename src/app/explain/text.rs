@@ -110,6 +110,9 @@ fn reason(why: &str, rule: &RuleTold) -> String {
         "group" => return format!("`{first}` comes first in its group"),
         "caller_skipped" => "something is missing of the caller, whom it then skips",
         "caller_denied" => "something is missing of the caller, whom it then refuses",
+        "caller_tolerated" => {
+            "something is missing of the caller, but none of its limits may refuse"
+        }
         other => other,
     };
     told.to_owned()

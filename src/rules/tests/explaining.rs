@@ -163,17 +163,20 @@ fn fields_that_may_hold_secrets_are_not_shown() {
 
 #[test]
 fn whom_a_rule_denies_is_refused_unless_its_limits_never_refuse() {
-    for (mode, refused) in [("enforce", true), ("shadow", false)] {
+    for (mode, want) in [
+        ("enforce", Why::CallerDenied),
+        ("shadow", Why::CallerTolerated),
+    ] {
         let rules = rules(&format!(
             "rules: [{{name: r, key: header:X-User, on_missing: deny, mode: {mode}, \
              limits: {{requests: 1, window: 1m}}}}]"
         ));
         let request = described("GET", "/");
         let all = explained(&rules, &request);
-        assert_eq!(why(&all, "r"), Some(Why::CallerDenied { refused }));
+        assert_eq!(why(&all, "r"), Some(want));
         let mut applied = AppliedLimits::new();
         let matched = rules.matching(&request, Timestamp::EPOCH, &mut applied);
-        assert_eq!(matched.is_err(), refused);
+        assert_eq!(matched.is_err(), want == Why::CallerDenied);
     }
 }
 
