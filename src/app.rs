@@ -1,11 +1,13 @@
 //! The command line, the configuration, and the wiring of all rooms.
 
+mod asking;
 mod banner;
 mod check;
 mod cli;
 pub mod config;
 mod digest;
 mod exit;
+mod explain;
 mod fleet_command;
 mod fleet_rules;
 mod force;

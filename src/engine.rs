@@ -7,6 +7,7 @@
 
 mod authority;
 mod decision;
+mod explained;
 mod judged;
 mod pending;
 mod per_call;
@@ -29,6 +30,7 @@ use per_call::PerCall;
 
 pub use authority::{Answering, Authority, Counted, Question, Ruling, Unanswered};
 pub use decision::{Advised, Decision, Described as DescribedLimit, Outcome};
+pub use explained::{Explained, Said};
 pub use pending::{Begun, Pending};
 pub use request::{Request, Subject};
 

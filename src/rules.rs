@@ -10,6 +10,7 @@ mod caller;
 mod clients;
 mod described;
 mod duration;
+mod explain;
 mod expression;
 mod fault;
 mod group;
@@ -57,6 +58,7 @@ pub use caller::CallerKnown;
 pub use clients::Noticed;
 pub use described::{Described, Pairs};
 pub use duration::{DurationError, parse_duration};
+pub use explain::{Counted, CountedAs, RuleExplained, Why};
 pub use expression::ExpressionError;
 pub use fault::{At, CallerProblem, Fault, Faults, Problem};
 pub use pattern::PatternError;
@@ -126,7 +128,7 @@ pub(crate) fn top_level(source: &Source) -> Result<Vec<(String, At, Node)>, Faul
     if report.faults.is_empty() {
         Ok(fields)
     } else {
-        Err(Faults(report.faults))
+        Err(Faults(report.faults, Vec::new()))
     }
 }
 
@@ -190,7 +192,7 @@ impl RuleSet {
             report.fault(&Spot::file(&file), Problem::NothingAtAll);
         }
         if !report.faults.is_empty() {
-            return Err(Faults(report.faults));
+            return Err(Faults(report.faults, schema.into_callers().1));
         }
         let (callers, files) = schema.into_callers();
         let mut rules = RuleSet {
@@ -235,6 +237,7 @@ impl RuleSet {
         };
         self.rules.push(Rule {
             name: name.as_str().into(),
+            target: Box::new(spec.target),
             identity: spec.identity,
             tiers,
             weight: spec.weight,

@@ -539,3 +539,113 @@ fn a_config_file_says_who_callers_are_by_files_beside_it() {
     let output = place.run(["validate", &config]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
+
+const EXPLAINED: &str = "\
+api_keys: [{key: sk_live_1, name: acme}]
+rules:
+  - {name: search, endpoint: POST /api/search, limits: {requests: 5, window: 1h}}
+  - {name: api, endpoint: /api/**, key: api_key, cost: 2, limits: {requests: 10, window: 1d, algorithm: fixed_window}, answers: {x_ratelimit: true, reset: delta, ietf: false}}
+";
+
+#[test]
+fn explain_tells_by_a_rules_file_what_a_fresh_daemon_would_say() {
+    let place = Place::new();
+    let rules = place.write("rules.yaml", EXPLAINED);
+    let base = ["explain", "--rules", &rules, "--path", "/api/x"];
+    let explain =
+        |more: &[&'static str]| place.run(base.iter().copied().chain(more.iter().copied()));
+    let output = explain(&["--header", "X-API-Key=sk_live_1"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let told = stdout(&output);
+    for line in [
+        "caller: api key of acme",
+        "search: no, its endpoint is another path",
+        "api: applies, counts api_key acme, tier default",
+        "  default/1d: 10 per 1d, fixed_window, enforce, approximate; costs 2 of 10 left: allowed",
+        "answer: allowed, status 200",
+        "  X-RateLimit-Remaining: 8",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line} in\n{told}");
+    }
+    assert!(!told.contains("sk_live"), "{told}");
+
+    let output = explain(&["--cost", "6", "--json", "--ip", "203.0.113.9"]);
+    let told: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(told["answer"]["outcome"], "impossible");
+    assert_eq!(told["answer"]["status"], 429);
+    assert_eq!(told["rules"][0]["why_not"], "endpoint");
+    assert_eq!(told["rules"][1]["limits"][0]["cost"], 12);
+
+    let config = place.write("config.yaml", &format!("max_keys: 1000\n{EXPLAINED}"));
+    let output = place.run(["explain", "--config", &config, "--path", "/"]);
+    assert!(
+        stdout(&output).ends_with("answer: unlimited, status 200\n"),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+}
+
+#[test]
+fn explain_tells_what_is_left_at_a_running_daemon_and_takes_nothing() {
+    let place = Place::new();
+    let rules = place.write("rules.yaml", EXPLAINED);
+    let _daemon = place.serve(["--rules", &rules]);
+    let check = place.run(["check", "api", "sk_live_1", "--cost", "3"]);
+    assert_eq!(code(&check), 0, "{}", stdout(&check));
+    for cost in ["2", "3"] {
+        let output = place.run([
+            "explain",
+            "--path",
+            "/api/x",
+            "--header",
+            "Authorization=Bearer sk_live_1",
+            "--cost",
+            cost,
+            "--json",
+        ]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let told: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let limit = &told["rules"][1]["limits"][0];
+        assert_eq!(limit["remaining"], 4, "{told}");
+        let (outcome, status) = match cost {
+            "2" => ("allowed", 200),
+            _ => ("refused", 429),
+        };
+        assert_eq!(limit["outcome"], outcome);
+        assert_eq!(told["answer"]["status"], status);
+    }
+}
+
+#[test]
+fn explain_tells_a_wrong_question_from_an_absent_daemon() {
+    let place = Place::new();
+    let rules = place.write("rules.yaml", EXPLAINED);
+    assert_eq!(code(&place.run(["explain", "--path", "/"])), 69);
+    let twice = ["--header", "a=1", "--header", "A=2"];
+    let question = ["explain", "--rules", &rules, "--path", "/"];
+    let output = place.run(question.into_iter().chain(twice));
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("header a is given twice"));
+    let broken = place.write("broken.yaml", "rules: [{name: 1}]\n");
+    let output = place.run(["explain", "--rules", &broken, "--path", "/"]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("broken.yaml:1:"),
+        "{}",
+        stderr(&output)
+    );
+    let daemon = Daemon::start("rules: []\n", &[]);
+    let wrong = http::request(
+        daemon.admin(),
+        "POST",
+        "/explain",
+        r#"{"rule":"r","key":"k"}"#,
+    );
+    assert_eq!(wrong.status, 400, "{}", wrong.body);
+    assert!(
+        wrong.body.contains("only one described request"),
+        "{}",
+        wrong.body
+    );
+}

@@ -528,3 +528,29 @@ fn leases_under_way_survive_reloads_and_nothing_is_admitted_twice() {
     }
     assert!(admitted <= AMOUNT, "{admitted} of {AMOUNT}");
 }
+
+#[test]
+fn a_changed_table_of_keys_is_in_force_soon_even_after_it_was_broken() {
+    let text = "api_keys: {file: keys.yaml}\nrules:\n  - {name: a, key: api_key, on_missing: deny, \
+                limits: {requests: 9, window: 1d}}\n";
+    let place = Place::new();
+    let rules = place.write("rules.yaml", text);
+    let keys = |key: &str| place.write("keys.yaml", &format!("- {{key: {key}}}\n"));
+    keys("one");
+    let daemon = Daemon::start_from(&["--rules", &rules]);
+    let allowed = |key: &str| {
+        let body = format!(r#"{{"rule":"a","key":"{key}","cost":0}}"#);
+        http::request(daemon.http(), "POST", "/v1/check", &body).status == 200
+    };
+    assert!(allowed("one") && !allowed("two"));
+    keys("two");
+    wait_until("the new table to be in force", || allowed("two"));
+    assert!(!allowed("one"));
+    place.write("keys.yaml", "- {kee: three}\n");
+    wait_until("the broken table to be refused", || {
+        reloads(&daemon, "refused") >= 1.0
+    });
+    assert!(allowed("two"));
+    keys("three");
+    wait_until("the mended table to be in force", || allowed("three"));
+}

@@ -1,19 +1,11 @@
 //! Asking a running daemon: for people, scripts and exec probes.
 
-use std::io;
-use std::time::Duration;
-
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use http_body_util::Full;
 use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 
+use super::asking::{self, Answer, AskError};
 use super::config;
 use super::exit::Exit;
-use super::surroundings;
-use crate::server::{Address, AddressError};
 use crate::units::Nanos;
 
 /// The arguments of `tidegate check`.
@@ -73,43 +65,6 @@ pub(super) struct CheckArgs {
     timeout: Nanos,
 }
 
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-enum AskError {
-    #[error("`{given}` is not an address: {error}")]
-    Address { given: String, error: AddressError },
-    #[error("cannot reach {address}: {source}")]
-    Unreachable { address: Address, source: io::Error },
-    #[error("{address} does not answer as Tidegate does: {source}")]
-    Protocol {
-        address: Address,
-        source: hyper::Error,
-    },
-    #[error("{address} answers too much, or breaks off")]
-    Body { address: Address },
-    #[error("{address} did not answer within {timeout}")]
-    Late { address: Address, timeout: Nanos },
-    #[error("cannot make the request: {0}")]
-    Request(#[from] hyper::http::Error),
-    #[error("cannot start: {0}")]
-    Runtime(io::Error),
-}
-
-impl AskError {
-    fn exit(&self) -> Exit {
-        match self {
-            AskError::Address { .. } | AskError::Request(_) => Exit::Usage,
-            AskError::Runtime(_) => Exit::Internal,
-            _ => Exit::Unavailable,
-        }
-    }
-}
-
-struct Answer {
-    status: StatusCode,
-    body: Bytes,
-}
-
 /// Asks, prints the answer as one line of JSON, and answers with the exit code.
 pub(super) fn check(args: &CheckArgs) -> Exit {
     match ask(args) {
@@ -147,7 +102,8 @@ fn json(body: &[u8]) -> serde_json::Value {
 }
 
 fn ask(args: &CheckArgs) -> Result<Answer, AskError> {
-    let address = address(args)?;
+    let named = if args.ready { &args.admin } else { &args.http };
+    let address = asking::address(named, args.runtime_dir.as_deref())?;
     let request = if args.ready {
         Request::get("/readyz").body(Full::default())
     } else {
@@ -170,90 +126,7 @@ fn ask(args: &CheckArgs) -> Result<Answer, AskError> {
             .header("content-type", "application/json")
             .body(Full::from(question.to_string()))
     };
-    let (mut parts, body) = request?.into_parts();
-    parts
-        .headers
-        .insert("host", hyper::header::HeaderValue::from_static("localhost"));
-    let request = Request::from_parts(parts, body);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(AskError::Runtime)?;
-    let timeout = args.timeout;
-    runtime.block_on(async {
-        tokio::time::timeout(Duration::from(timeout), exchange(&address, request))
-            .await
-            .map_err(|_| AskError::Late {
-                address: address.clone(),
-                timeout,
-            })?
-    })
-}
-
-/// The first of the addresses named, with `{runtime}` replaced.
-fn address(args: &CheckArgs) -> Result<Address, AskError> {
-    let named = if args.ready { &args.admin } else { &args.http };
-    let first = named.split(',').next().unwrap_or_default();
-    let runtime = args.runtime_dir.clone().unwrap_or_else(|| {
-        let directory = surroundings::of_this_process().runtime_dir;
-        directory.to_string_lossy().into_owned()
-    });
-    first
-        .replace("{runtime}", &runtime)
-        .parse()
-        .map_err(|error| AskError::Address {
-            given: first.to_owned(),
-            error,
-        })
-}
-
-async fn exchange(address: &Address, request: Request<Full<Bytes>>) -> Result<Answer, AskError> {
-    let unreachable = |source| AskError::Unreachable {
-        address: address.clone(),
-        source,
-    };
-    match address {
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-            talk(address, stream, request).await
-        }
-        Address::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), *port))
-                .await
-                .map_err(unreachable)?;
-            talk(address, stream, request).await
-        }
-    }
-}
-
-/// The most that an answer may have.
-const MOST: usize = 1 << 20;
-
-async fn talk(
-    address: &Address,
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    request: Request<Full<Bytes>>,
-) -> Result<Answer, AskError> {
-    let protocol = |source| AskError::Protocol {
-        address: address.clone(),
-        source,
-    };
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(protocol)?;
-    tokio::spawn(connection);
-    let response = sender.send_request(request).await.map_err(protocol)?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), MOST)
-        .collect()
-        .await
-        .map_err(|_| AskError::Body {
-            address: address.clone(),
-        })?;
-    Ok(Answer {
-        status,
-        body: body.to_bytes(),
-    })
+    asking::ask(&address, request?, args.timeout)
 }
 
 #[cfg(test)]

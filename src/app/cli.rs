@@ -12,6 +12,7 @@ use clap::{
 use super::check::{self, CheckArgs};
 use super::config::{self, Given, KEYS, Origin};
 use super::exit::Exit;
+use super::explain::{self, ExplainArgs};
 use super::fleet_command::{self, RulesArgs};
 use super::simulate::{self, SimulateArgs};
 use super::validate::{self, ValidateArgs};
@@ -32,8 +33,8 @@ Exit codes:
    1  check: refused by a limit, or not ready; serve: ended by a second signal;
       rules: they differ, somebody was faster, or there are none
    2  the command line, the configuration or the question is wrong
-  69  check: no answer, or the store is lost; serve: an address cannot be listened on;
-      rules: the store cannot be asked
+  69  check: no answer, or the store is lost; explain: no answer;
+      serve: an address cannot be listened on; rules: the store cannot be asked
   70  an internal error";
 
 #[derive(Subcommand)]
@@ -46,6 +47,8 @@ enum Commands {
     /// Ask a running daemon; the exit code is its answer
     #[command(after_help = EXIT_CODES)]
     Check(CheckArgs),
+    /// Tell what becomes of a request, and why
+    Explain(Box<ExplainArgs>),
     /// Put the fleet's rules into the store, fetch and compare them
     Rules(RulesArgs),
     /// Simulate a fleet, to choose its sync interval
@@ -181,6 +184,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
         Commands::Validate(args) => validate::validate(&args),
         Commands::Check(args) => check::check(&args),
+        Commands::Explain(args) => explain::explain(&args),
         Commands::Rules(args) => fleet_command::rules(args),
         Commands::Simulate(args) => simulate::simulate(&args),
     }

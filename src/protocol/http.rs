@@ -3,8 +3,10 @@
 
 mod answer;
 mod ask;
+mod explanation;
 mod pairs;
 mod refusal;
 
 pub use answer::{Answer, Reply};
 pub use ask::{Asked, BadRequest, Check, MAX_BATCH, MAX_BATCH_BODY, MAX_BODY};
+pub use explanation::{AnswerTold, CallerTold, CountedTold, Explanation, LimitTold, RuleTold};

@@ -1,6 +1,7 @@
 mod callers;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::DurationError;
@@ -11,9 +12,10 @@ use crate::units::{Algorithm, Consistency, Mode, Nanos, QuotaError, UnknownValue
 pub use callers::CallerProblem;
 
 /// Everything that is wrong with a set of rule files, in the order of the files
-/// and, within a file, of its text as far as it was read.
+/// and, within a file, of its text as far as it was read; and the files beside them that
+/// the rules name, as far as that could be told: the fault may be in one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Faults(pub Vec<Fault>);
+pub struct Faults(pub Vec<Fault>, pub Vec<PathBuf>);
 
 impl std::error::Error for Faults {}
 

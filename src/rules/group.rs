@@ -62,11 +62,16 @@ pub(super) fn keep_first(rules: &[Rule], found: &mut Matches) {
     }
     // A handful at most: rules that match one request.
     let all = found.clone();
-    found.retain(|index| {
-        let Some(own) = standing(index) else {
-            return true;
-        };
-        let mut others = all.iter().filter_map(standing);
-        !others.any(|other| other.group == own.group && other.rank < own.rank)
-    });
+    found.retain(|index| ahead(rules, *index, &all).is_none());
+}
+
+/// The first of those of `found` that come before the rule `index` in its group.
+pub(super) fn ahead(rules: &[Rule], index: usize, found: &Matches) -> Option<usize> {
+    let own = rules[index].standing()?;
+    let standing = |index: &usize| Some((rules[*index].standing()?, *index));
+    let others = found.iter().filter_map(standing);
+    let before = others.filter(|(other, _)| other.group == own.group && other.rank < own.rank);
+    before
+        .min_by_key(|(other, _)| other.rank)
+        .map(|(_, index)| index)
 }

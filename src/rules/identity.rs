@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use super::Pairs;
 use super::caller::{Caller, Callers};
+use super::explain::{Counted, CountedAs, may_be_secret};
 use super::tokens::ClaimId;
 use crate::units::{EncodedIdentity, Key, KeyHasher};
 
@@ -32,7 +33,10 @@ pub(super) struct Identity {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Component {
+    /// What it is counted under.
     name: Box<str>,
+    /// What rule files call it.
+    called: Box<str>,
     part: Part,
 }
 
@@ -111,6 +115,7 @@ impl Identity {
                 1 => WHOLE.into(),
                 _ => source.text(),
             },
+            called: source.text(),
             part: part.clone(),
         };
         Identity {
@@ -124,7 +129,7 @@ impl Identity {
     /// its own: no caller can state another's address.
     pub(super) fn of(&self, caller: &Caller<'_>) -> Result<EncodedIdentity, Uncounted> {
         let mut identity = EncodedIdentity::default();
-        for Component { name, part } in &self.components {
+        for Component { name, part, .. } in &self.components {
             if *part == Part::Global {
                 identity.component(GLOBAL, None);
                 continue;
@@ -139,6 +144,26 @@ impl Identity {
             }
         }
         Ok(identity)
+    }
+
+    /// Who `caller` is, for people: as [`Identity::of`], but with nothing secret in it.
+    pub(super) fn told(&self, caller: &Caller<'_>) -> Result<Vec<Counted>, Uncounted> {
+        let mut told = Vec::with_capacity(self.components.len());
+        for Component { called, part, .. } in &self.components {
+            let (called, value) = match part.value(caller, self.normalize) {
+                _ if *part == Part::Global => (GLOBAL, CountedAs::Everybody),
+                Some(value) => (&**called, part.told(caller, &value)),
+                None => match (self.missing()?, caller.address()) {
+                    (StandIn::Address, Some(address)) => (CLIENT, CountedAs::text(address)),
+                    _ => (&**called, CountedAs::Nobody),
+                },
+            };
+            told.push(Counted {
+                name: called.to_owned(),
+                value,
+            });
+        }
+        Ok(told)
     }
 
     /// What stands in for what is missing.
@@ -211,6 +236,24 @@ impl Part {
             Cow::Borrowed(text) => bytes(normalize.apply(text)),
             Cow::Owned(text) => Cow::Owned(normalize.apply(&text).into_owned().into_bytes()),
         })
+    }
+
+    /// The `value` of this part for people. What may be a secret is not told: the name of an
+    /// API key's holder stands for it.
+    fn told(&self, caller: &Caller<'_>, value: &[u8]) -> CountedAs {
+        match self {
+            Part::ApiKey => {
+                let holder = caller.key().and_then(|known| known.holder);
+                let name = holder.and_then(|holder| holder.name.as_deref());
+                name.map_or(CountedAs::Hidden, |name| CountedAs::Value(name.to_owned()))
+            }
+            Part::Header(name) | Part::Attribute(name) | Part::Query(name)
+                if may_be_secret(name) =>
+            {
+                CountedAs::Hidden
+            }
+            _ => CountedAs::text(value),
+        }
     }
 
     /// Whether each spelling of the value is another one, whatever the rule says.

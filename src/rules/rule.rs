@@ -13,6 +13,8 @@ use crate::units::{Key, KeyHasher};
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) name: Box<str>,
+    /// To explain why a request is not matched; nothing is matched with it.
+    pub(super) target: Box<Target>,
     pub(super) identity: Identity,
     pub(super) tiers: Tiers,
     /// How many times a request's cost counts.
@@ -165,6 +167,16 @@ impl Rule {
         tier: Option<&str>,
         request: Option<(&Described<'_>, &Path<'_>)>,
     ) -> Range<usize> {
+        let chosen = self.chosen(tier, request);
+        chosen.map_or(0..0, |(_, limits)| limits.clone())
+    }
+
+    /// The same, with the name of the tier whose they are; `None` where nothing is limited.
+    pub(super) fn chosen(
+        &self,
+        tier: Option<&str>,
+        request: Option<(&Described<'_>, &Path<'_>)>,
+    ) -> Option<&(Box<str>, Range<usize>)> {
         let own = self.tiers.of(tier);
         let overrides = self.special.as_ref().and_then(|it| it.overrides.as_ref());
         if let (Some(overrides), Some((request, path))) = (overrides, request)
@@ -175,13 +187,10 @@ impl Rule {
             let over = tier.and_then(named);
             let over = over.or_else(|| own.and_then(|own| named(&own.0)));
             let over = over.or_else(|| named(super::tiers::DEFAULT_TIER));
-            if let Some((_, limits)) = over {
-                return limits.clone();
-            }
-            if tiers.by_name.is_empty() {
-                return 0..0;
+            if over.is_some() || tiers.by_name.is_empty() {
+                return over;
             }
         }
-        own.map_or(0..0, |(_, limits)| limits.clone())
+        own
     }
 }

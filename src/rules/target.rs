@@ -6,7 +6,7 @@ use super::pattern::Pattern;
 use super::when::When;
 
 /// Which requests a rule, or an override of one, is for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) pattern: Pattern,
     /// In upper case, each once; none for all methods.
@@ -51,6 +51,14 @@ pub(super) struct Remainder {
     spelling: Spelling,
 }
 
+/// What of a target a request does not match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Miss {
+    Path,
+    Method,
+    When,
+}
+
 /// Targets by number, to be found for a request.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
@@ -78,13 +86,43 @@ impl Target {
     }
 
     /// What [`Targets`] do not check; `None` if they check everything.
-    pub(super) fn remainder(self) -> Option<Remainder> {
+    pub(super) fn remainder(&self) -> Option<Remainder> {
         let slash = self.spelling.trailing_slash != Slash::Equal;
-        (self.expression.is_some() || self.when.is_some() || slash).then_some(Remainder {
-            expression: self.expression,
-            when: self.when,
+        (self.expression.is_some() || self.when.is_some() || slash).then(|| Remainder {
+            expression: self.expression.clone(),
+            when: self.when.clone(),
             spelling: self.spelling,
         })
+    }
+
+    /// The first part that `request` does not match; `None` if this target alone matches it.
+    /// For people: it takes its time.
+    pub(super) fn miss(&self, request: &Described<'_>, path: &Path<'_>) -> Option<Miss> {
+        let of_any_method = Target {
+            methods: Vec::new(),
+            when: None,
+            ..self.clone()
+        };
+        let whatever_else = Target {
+            when: None,
+            ..self.clone()
+        };
+        if !of_any_method.matches(request, path) {
+            Some(Miss::Path)
+        } else if !whatever_else.matches(request, path) {
+            Some(Miss::Method)
+        } else if !self.matches(request, path) {
+            Some(Miss::When)
+        } else {
+            None
+        }
+    }
+
+    fn matches(&self, request: &Described<'_>, path: &Path<'_>) -> bool {
+        let mut alone = Targets::default();
+        alone.add(0, self);
+        let rest = self.remainder();
+        !alone.find(request, path).is_empty() && rest.is_none_or(|rest| rest.holds(request, path))
     }
 }
 

@@ -1,5 +1,6 @@
 mod answers;
 mod callers;
+mod explaining;
 mod faults;
 mod hostile;
 mod identity;

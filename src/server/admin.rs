@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -17,11 +18,13 @@ use tokio::sync::oneshot;
 use super::http::drive;
 use super::observer::Door;
 use super::{Address, AskedReload, Reloaded, Shared};
+use crate::protocol::http::Explanation;
 
 const PAGES: &str = "tidegate\n\n\
     /metrics  figures for Prometheus\n\
     /status   which rules are in force, and what came of the last reload, as JSON\n\
     /reload   POST: read the rules anew\n\
+    /explain  POST: what becomes of a described request, and why, as JSON\n\
     /livez    200 while the process answers\n\
     /readyz   200 while this node wants traffic, else 503\n";
 
@@ -40,6 +43,7 @@ pub(super) async fn serve(
         .route("/metrics", get(metrics))
         .route("/status", get(status))
         .route("/reload", post(move |shared| reload(shared, peer)))
+        .route("/explain", post(explain))
         .route_layer(guarded)
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(ready))
@@ -83,6 +87,20 @@ async fn reload(State(shared): State<Arc<Shared>>, peer: Option<IpAddr>) -> Resp
         Ok(Reloaded::Applied(body)) => json_of(StatusCode::OK, &body),
         Ok(Reloaded::Refused(body)) => json_of(StatusCode::UNPROCESSABLE_ENTITY, &body),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "it is ending\n").into_response(),
+    }
+}
+
+async fn explain(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    let services = &shared.services;
+    let snapshot = services.engine.snapshot();
+    let explained = Explanation::of(&body, &snapshot, services.clock.now());
+    match explained.map(serde_json::to_value) {
+        Ok(Ok(body)) => json_of(StatusCode::OK, &body),
+        Ok(Err(_)) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Err(error) => {
+            let body = json!({"error": "bad_request", "message": error.to_string()});
+            json_of(StatusCode::BAD_REQUEST, &body)
+        }
     }
 }
 

@@ -153,8 +153,14 @@ fn resolve(
     let digest = Digest::of(inline.into_iter().chain(&sources));
     let compiled = RuleSet::compile_with(inline, &sources, &defaults).unwrap_or_else(|broken| {
         faults.extend(broken.0.into_iter().map(Fault::from));
-        Compiled::default()
+        Compiled {
+            files: broken.1,
+            ..Compiled::default()
+        }
     });
+    for path in &compiled.files {
+        reading.beside(path);
+    }
     if faults.is_empty() {
         let files = settings.rules_files.iter();
         let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
@@ -250,8 +256,12 @@ pub fn validate(
 ///
 /// # Errors
 /// Everything that is wrong.
-pub fn rules_of(path: &Path, surroundings: &Surroundings) -> Result<RuleSet, Vec<Fault>> {
-    compile(path, None, surroundings).map(|(_, compiled)| compiled.rules)
+pub fn rules_of(
+    path: &Path,
+    kind: Option<FileKind>,
+    surroundings: &Surroundings,
+) -> Result<RuleSet, Vec<Fault>> {
+    compile(path, kind, surroundings).map(|(_, compiled)| compiled.rules)
 }
 
 fn compile(

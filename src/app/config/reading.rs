@@ -66,6 +66,16 @@ impl Reading {
         paths.iter().map(|path| self.read(path)).collect()
     }
 
+    /// Takes note of a file that somebody else has read, because the rules name it.
+    pub(super) fn beside(&mut self, path: &Path) {
+        // A pipe is empty by now; reading it would wait for another writer.
+        if !is_stream(path) && !self.places.iter().any(|place| place == path) {
+            self.places.push(path.to_owned());
+            // Only what it holds matters here, whatever it is called.
+            let _source = self.read(path);
+        }
+    }
+
     /// What the same places hold now.
     pub(in crate::app) fn again(&self) -> Reading {
         let mut now = Reading::anew();

@@ -313,7 +313,7 @@ fn quota(args: &SimulateArgs, file: Option<&Quota>) -> Result<Quota, SimulateFau
 
 fn base_of(path: &Path, args: &SimulateArgs) -> Result<Base, Vec<SimulateFault>> {
     let surroundings = surroundings::of_this_process();
-    let rules = config::rules_of(path, &surroundings).map_err(|faults| {
+    let rules = config::rules_of(path, None, &surroundings).map_err(|faults| {
         faults
             .into_iter()
             .map(SimulateFault::Rules)

@@ -76,6 +76,9 @@ pub enum BadRequest {
     /// The `ip` is no address.
     #[error("`ip` is not an IP address: '{0}'")]
     Ip(String),
+    /// Something else than one described request, of which there is nothing to explain.
+    #[error("only one described request can be explained; write `request`")]
+    NotDescribed,
     /// The body is longer than its form allows, in bytes.
     #[error("the body is longer than {0} bytes")]
     TooLarge(usize),
