@@ -60,6 +60,7 @@ pub use duration::{DurationError, parse_duration};
 pub use expression::ExpressionError;
 pub use fault::{At, CallerProblem, Fault, Faults, Problem};
 pub use pattern::PatternError;
+pub use schema::fields;
 pub use source::{Defaults, Format, Source};
 pub use tokens::KeyError;
 
