@@ -62,6 +62,7 @@ pub use explain::{Counted, CountedAs, RuleExplained, Why};
 pub use expression::ExpressionError;
 pub use fault::{At, CallerProblem, Fault, Faults, Problem};
 pub use pattern::PatternError;
+pub use schema::fields;
 pub use source::{Defaults, Format, Source};
 pub use tokens::KeyError;
 

@@ -34,6 +34,8 @@ fn kind(file: &str) -> &'static str {
         _ if file.starts_with("config/kubernetes/") => "kubernetes",
         _ if file.starts_with("config/systemd/") => "systemd",
         "config/container/Dockerfile" => "container",
+        // tests/schema.rs holds it to the program.
+        "config/schema.json" => "schema",
         _ if file.ends_with(".yaml") => "tidegate",
         _ => "unknown",
     }

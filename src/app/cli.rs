@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
@@ -37,6 +38,9 @@ Exit codes:
       serve: an address cannot be listened on; rules: the store cannot be asked
   70  an internal error";
 
+/// What editors are told of config files and rule files.
+const SCHEMA: &str = include_str!("../../config/schema.json");
+
 #[derive(Subcommand)]
 enum Commands {
     /// Serve checks
@@ -51,6 +55,8 @@ enum Commands {
     Explain(Box<ExplainArgs>),
     /// Put the fleet's rules into the store, fetch and compare them
     Rules(RulesArgs),
+    /// Print the JSON Schema of config files and rule files, for editors
+    Schema,
     /// Simulate a fleet, to choose its sync interval
     #[command(long_about = simulate::LONG, after_help = simulate::NOTES)]
     Simulate(Box<SimulateArgs>),
@@ -186,6 +192,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Commands::Check(args) => check::check(&args),
         Commands::Explain(args) => explain::explain(&args),
         Commands::Rules(args) => fleet_command::rules(args),
+        Commands::Schema => {
+            // Who reads no further has had enough.
+            let _closed = io::stdout().write_all(SCHEMA.as_bytes());
+            Exit::Done
+        }
         Commands::Simulate(args) => simulate::simulate(&args),
     }
 }

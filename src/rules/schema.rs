@@ -4,6 +4,7 @@
 mod answers;
 mod api_keys;
 mod callers;
+mod fields;
 mod grant;
 mod identity;
 mod idle;
@@ -39,6 +40,7 @@ use policies::Policies;
 use settings::Settings;
 use target::target;
 
+pub use fields::fields;
 pub(super) use limit::Tier;
 pub(super) use overrides::OverrideSpec;
 

@@ -5,8 +5,8 @@ use super::super::reader::{Fields, Report, Spot, flag, near, number, text, word}
 use super::super::tree::Node;
 use crate::units::{Answers, Escape, Refusal, RefusalBody, ResetStyle, Template, TemplateValue};
 
-const ANSWERS: [&str; 5] = ["x_ratelimit", "reset", "ietf", "expose", "refusal"];
-const REFUSAL: [&str; 3] = ["status", "body", "content_type"];
+pub(super) const ANSWERS: [&str; 5] = ["x_ratelimit", "reset", "ietf", "expose", "refusal"];
+pub(super) const REFUSAL: [&str; 3] = ["status", "body", "content_type"];
 const JSON: &str = "application/json";
 /// The longest body of a refusal, in bytes.
 const MAX_BODY: usize = 16 * 1_024;

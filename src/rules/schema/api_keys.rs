@@ -11,8 +11,8 @@ use super::callers::Beside;
 use super::tiers::Named;
 use super::{each, name};
 
-const TABLE: [&str; 3] = ["keys", "file", "headers"];
-const ENTRY: [&str; 5] = ["key", "sha256", "name", "tier", "tenant"];
+pub(super) const TABLE: [&str; 3] = ["keys", "file", "headers"];
+pub(super) const ENTRY: [&str; 5] = ["key", "sha256", "name", "tier", "tenant"];
 const WANT_ENTRY: &str = "a key; write {key: …, name: acme, tier: pro}";
 const WANT_TABLE: &str =
     "a list of keys; write [{key: …, name: acme, tier: pro}] or {file: keys.yaml}";

@@ -14,7 +14,7 @@ use super::super::reader::{Fields, Report, Spot, number, word, wrong_kind};
 use super::super::tree::{Node, Value};
 use super::{Schema, api_keys, each, jwt, policies, tiers};
 
-const CLIENTS: [&str; 4] = ["trusted_proxies", "trusted_hops", "header", "ipv6_prefix"];
+pub(super) const CLIENTS: [&str; 4] = ["trusted_proxies", "trusted_hops", "header", "ipv6_prefix"];
 /// No file beside the rules is longer.
 const MAX_FILE: u64 = 16 * 1_024 * 1_024;
 const WANT_NETWORK: &str = "an address or network; write 10.0.0.0/8 or 2001:db8::/32";

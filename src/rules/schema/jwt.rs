@@ -7,7 +7,7 @@ use super::super::tree::Node;
 use super::callers::Beside;
 use super::each;
 
-const ISSUER: [&str; 6] = [
+pub(super) const ISSUER: [&str; 6] = [
     "issuer",
     "audience",
     "algorithms",

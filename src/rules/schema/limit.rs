@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::{idle, is_name, name, quote};
 use crate::units::{Algorithm, Consistency, Mode, Nanos, Pace, Quota, QuotaError, StoreLoss};
 
-const LIMIT: [&str; 13] = [
+pub(super) const LIMIT: [&str; 13] = [
     "requests",
     "amount",
     "window",

@@ -9,7 +9,7 @@ use super::limit::{Scope, Tier};
 use super::target::target;
 use super::{is_name, name, stated_endpoint};
 
-const OVERRIDE: [&str; 9] = [
+pub(super) const OVERRIDE: [&str; 9] = [
     "name",
     "endpoint",
     "method",

@@ -10,8 +10,8 @@ use super::super::tree::{Node, Value};
 use super::callers::{each_network, trusted};
 use super::{RuleSpec, Schema, each, name, policies};
 
-const TIERS: [&str; 2] = ["from", "default"];
-const SOURCE: [&str; 3] = ["header", "from", "addresses"];
+pub(super) const TIERS: [&str; 2] = ["from", "default"];
+pub(super) const SOURCE: [&str; 3] = ["header", "from", "addresses"];
 const WANT_SOURCE: &str = "a source of tiers; write api_key, claim:NAME, attribute:NAME, {header: NAME, \
                            from: [10.0.0.0/8]} or {addresses: {partner: [203.0.113.0/24]}}";
 

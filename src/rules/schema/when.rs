@@ -7,8 +7,8 @@ use super::super::tree::{Node, Value};
 use super::super::when::{Field, Line, Test, When};
 use super::each;
 
-const WHEN: [&str; 3] = ["headers", "attributes", "not"];
-const NOT: [&str; 2] = ["headers", "attributes"];
+pub(super) const WHEN: [&str; 3] = ["headers", "attributes", "not"];
+pub(super) const NOT: [&str; 2] = ["headers", "attributes"];
 const WANT: &str = "a condition; write {headers: {X-Beta: \"1\"}} or {attributes: {plan: [a, b]}}";
 
 /// Reads `when`. `None` if there is any fault in it.
