@@ -129,8 +129,11 @@ fn part(
 }
 
 /// The parameters `{name}` and `:name` of a pattern, each with the number of its segment.
+/// An expression has none.
 fn parameters(pattern: &str) -> impl Iterator<Item = (usize, &str)> {
-    let segments = pattern.split('/').filter(|segment| !segment.is_empty());
+    let path = pattern.strip_prefix("prefix:").unwrap_or(pattern);
+    let path = if path.starts_with('/') { path } else { "" };
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
     segments.enumerate().filter_map(|(number, segment)| {
         let braced = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
         Some((number, braced.or_else(|| segment.strip_prefix(':'))?))

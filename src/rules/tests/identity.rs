@@ -341,6 +341,24 @@ fn parameters_of_query_and_path_identify() {
 }
 
 #[test]
+fn parameters_of_a_prefix_are_the_segments_that_they_stand_for() {
+    for endpoint in ["prefix:/a/{id}/", "prefix:/a/{id}/b", "prefix://a/./{id}"] {
+        let rules = rules(&format!(
+            "rules: [{{name: r, endpoint: '{endpoint}', case: insensitive, key: 'path:id', \
+             limits: {{requests: 3, window: 1m}}}}]"
+        ));
+        let of = |path| keys(&rules, &described("GET", path)).unwrap()[0];
+        assert_eq!(of("/A/7/b/8"), of("/a/7/b/9?x"), "{endpoint}");
+        assert_ne!(of("/a/7/b/8"), of("/a/8/b/8"), "{endpoint}");
+    }
+    let faults = faults(
+        "rules: [{name: r, endpoint: 'regex:/a/:id', key: 'path:id', \
+         limits: {requests: 3, window: 1m}}]",
+    );
+    assert!(faults[0].contains("is no parameter"), "{faults:?}");
+}
+
+#[test]
 fn global_counts_everybody_together() {
     let rules = rule("", "key: global\n  on_missing: deny");
     let all = key(&rules, &[]);
