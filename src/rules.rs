@@ -337,7 +337,9 @@ impl RuleSet {
                 let rule = &self.rules[*index];
                 let key_of =
                     |hasher: &KeyHasher| Some(hasher.key(&rule.identity.of(&caller).ok()?));
-                rule.holds(request, &path) && rule.is_for(key_of)
+                // Of a group it takes no place if it is not for this caller.
+                let skips = || rule.standing().is_some() && rule.identity.skips(&caller);
+                rule.holds(request, &path) && rule.is_for(key_of) && !skips()
             });
             group::keep_first(&self.rules, &mut found);
         }
@@ -349,13 +351,15 @@ impl RuleSet {
             }
             // With one tier there is nothing to choose.
             let tier = if rule.has_tiers() {
-                *tier.get_or_init(|| caller.tier())
+                // An override may name the default tier where its rule has none.
+                let default = || self.callers.tiers.default.as_deref();
+                *tier.get_or_init(|| caller.tier().or_else(default))
             } else {
                 None
             };
             let limits = rule.limits(tier, Some((request, &path)));
             let Ok(identity) = identity else {
-                self.insist(&limits)?;
+                self.insist(rule, limits)?;
                 continue;
             };
             let key_of = |limit: &Limit| limit.hasher.key(&identity);
@@ -385,6 +389,9 @@ impl RuleSet {
     ) -> Result<(), NotFound> {
         let index = self.by_name.get(rule).ok_or(NotFound::Rule)?;
         let rule = &self.rules[*index];
+        if !rule.is_enabled {
+            return Ok(());
+        }
         let stated = rule.identity.stated(key, &self.callers);
         let tier = match tier.map(str::trim).filter(|tier| !tier.is_empty()) {
             None if rule.has_tiers() && rule.identity.is_api_key() => self.tier_of_key(key),
@@ -394,7 +401,7 @@ impl RuleSet {
         let stated = match stated {
             Ok(stated) => stated,
             Err(Uncounted::Skipped) => return Ok(()),
-            Err(Uncounted::Denied) => return self.insist(&limits),
+            Err(Uncounted::Denied) => return self.insist(rule, limits),
         };
         if !rule.is_for(|hasher| Some(stated.key(hasher))) {
             return Ok(());
@@ -404,9 +411,15 @@ impl RuleSet {
         Ok(())
     }
 
-    /// A rule with these `limits` insists on knowing the caller, unless they never refuse.
-    fn insist(&self, limits: &Range<usize>) -> Result<(), NotFound> {
-        let limits = &self.limits[limits.clone()];
+    /// `rule`, with these `limits` for the request, insists on knowing the caller, unless
+    /// they never refuse. Where nothing is limited, the rule's own limits say whether it does.
+    fn insist(&self, rule: &Rule, limits: Range<usize>) -> Result<(), NotFound> {
+        let limits = if limits.is_empty() {
+            rule.own_limits()
+        } else {
+            limits
+        };
+        let limits = &self.limits[limits];
         if !limits.is_empty() && limits.iter().all(|limit| !limit.mode.enforces()) {
             return Ok(());
         }

@@ -141,6 +141,16 @@ impl Identity {
         Ok(identity)
     }
 
+    /// Whether it passes over some callers.
+    pub(super) fn may_skip(&self) -> bool {
+        self.on_missing == OnMissing::Skip
+    }
+
+    /// Whether it passes over `caller`.
+    pub(super) fn skips(&self, caller: &Caller<'_>) -> bool {
+        self.may_skip() && self.of(caller).is_err()
+    }
+
     /// What stands in for what is missing.
     fn missing(&self) -> Result<StandIn, Uncounted> {
         match self.on_missing {
