@@ -84,8 +84,6 @@ pub struct Compiled {
     pub rules: RuleSet,
     /// What the operator may not have meant.
     pub warnings: Vec<Fault>,
-    /// The files that were read because the rules name them: keys and secrets.
-    pub files: Vec<PathBuf>,
 }
 
 /// The fields at the top of `source`, each with its place and what stands there,
@@ -136,18 +134,20 @@ impl RuleSet {
     /// # Errors
     /// [`Faults`]: all that is wrong in all files.
     pub fn compile(sources: &[Source], defaults: &Defaults) -> Result<Compiled, Faults> {
-        RuleSet::compile_with(None, sources, defaults)
+        RuleSet::compile_with(None, sources, defaults, &mut Vec::new())
     }
 
     /// Compiles the rules of a file of settings, if there is one, and then `sources`
     /// as [`RuleSet::compile`] does. The settings beside the rules are not judged.
+    /// Adds to `read` the files that the rules name, of keys and secrets.
     ///
     /// # Errors
-    /// [`Faults`]: all that is wrong in all files.
+    /// [`Faults`]: all that is wrong in all files. `read` holds the files all the same.
     pub fn compile_with(
         settings: Option<&Source>,
         sources: &[Source],
         defaults: &Defaults,
+        read: &mut Vec<PathBuf>,
     ) -> Result<Compiled, Faults> {
         let mut report = Report::default();
         let mut schema = Schema::new(defaults, sources.is_empty());
@@ -172,6 +172,7 @@ impl RuleSet {
                 }
             }
         }
+        read.append(&mut schema.files);
         schema.tiers(&mut report);
         let mut specs = Vec::new();
         for (file, root) in &files {
@@ -192,9 +193,8 @@ impl RuleSet {
         if !report.faults.is_empty() {
             return Err(Faults(report.faults));
         }
-        let (callers, files) = schema.into_callers();
         let mut rules = RuleSet {
-            callers,
+            callers: schema.callers,
             ..RuleSet::default()
         };
         let standings = group::standings(&specs, &mut report.warnings);
@@ -204,7 +204,6 @@ impl RuleSet {
         Ok(Compiled {
             rules,
             warnings: report.warnings,
-            files,
         })
     }
 

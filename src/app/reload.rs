@@ -73,13 +73,15 @@ pub(super) struct Reloader {
     heard: Option<Receiver<Heard>>,
     /// The last of it that was sound.
     fleet: Option<FleetRules>,
+    /// The files that the store's rules name.
+    beside: Reading,
     readiness: Readiness,
 }
 
 /// Files that are not what they were.
 struct Changing {
     /// What they were at the last look.
-    now: Reading,
+    now: [Reading; 2],
     looks: usize,
 }
 
@@ -101,6 +103,7 @@ impl Reloader {
             watch: Watch::new(),
             heard,
             fleet: None,
+            beside: Reading::default(),
             readiness,
         }
     }
@@ -137,7 +140,7 @@ impl Reloader {
     /// and they are not `changing`. Answers whether they are.
     async fn look(&mut self, changing: Option<Changing>) -> Option<Changing> {
         let now = self.again().await;
-        if now == *self.origin.reading() {
+        if now.each_ref() == self.readings() {
             return None;
         }
         let (before, looks) = changing.map_or((None, 0), |it| (Some(it.now), it.looks + 1));
@@ -148,13 +151,18 @@ impl Reloader {
         Some(Changing { now, looks })
     }
 
-    async fn again(&self) -> Reading {
-        let before = self.origin.reading().clone();
-        let looking = spawn_blocking(move || before.again());
+    /// What was read of the files here, and of those that the store's rules name.
+    fn readings(&self) -> [&Reading; 2] {
+        [self.origin.reading(), &self.beside]
+    }
+
+    async fn again(&self) -> [Reading; 2] {
+        let before = self.readings().map(Reading::clone);
+        let looking = spawn_blocking(move || before.map(|reading| reading.again()));
         // It only fails when the daemon ends.
         looking
             .await
-            .unwrap_or_else(|_| self.origin.reading().clone())
+            .unwrap_or_else(|_| self.readings().map(Reading::clone))
     }
 
     /// Reads the files, and puts the rules in force if nothing is wrong with them.
@@ -242,11 +250,21 @@ impl Reloader {
         }
     }
 
-    async fn apply_fleet(&self, fleet: FleetRules, by: &str) -> Reloaded {
+    async fn apply_fleet(&mut self, fleet: FleetRules, by: &str) -> Reloaded {
         let (version, digest) = (fleet.version, fleet.digest());
         let defaults = self.started.defaults.clone();
-        let compiling = spawn_blocking(move || fleet.compile(&defaults));
-        let compiled = match compiling.await {
+        let compiling = spawn_blocking(move || {
+            let (mut named, mut beside) = (Vec::new(), Reading::default());
+            let compiled = fleet.compile(&defaults, &mut named);
+            beside.beside(&named);
+            (compiled, beside)
+        });
+        let compiled = compiling.await.map(|(compiled, beside)| {
+            self.beside = beside;
+            compiled
+        });
+        self.watch.only(self.directories());
+        let compiled = match compiled {
             Ok(Ok(compiled)) => compiled,
             Ok(Err(faults)) => {
                 let faults: Vec<_> = faults.0.iter().map(ToString::to_string).collect();
@@ -275,7 +293,8 @@ impl Reloader {
     }
 
     fn directories(&self) -> Vec<PathBuf> {
-        self.origin.reading().directories()
+        let readings = self.readings().into_iter();
+        readings.flat_map(Reading::directories).collect()
     }
 }
 

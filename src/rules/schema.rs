@@ -145,7 +145,7 @@ pub(super) struct Schema<'d> {
     /// All tiers that callers are given.
     named: Vec<tiers::Named>,
     /// The files that were read beside the rules.
-    files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
 }
 
 impl<'d> Schema<'d> {

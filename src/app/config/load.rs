@@ -151,7 +151,10 @@ fn resolve(
     }
     let inline = Some(&source).filter(|_| with_rules && !layers.rules_are_replaced());
     let digest = Digest::of(inline.into_iter().chain(&sources));
-    let compiled = RuleSet::compile_with(inline, &sources, &defaults).unwrap_or_else(|broken| {
+    let mut named = Vec::new();
+    let compiled = RuleSet::compile_with(inline, &sources, &defaults, &mut named);
+    reading.beside(&named);
+    let compiled = compiled.unwrap_or_else(|broken| {
         faults.extend(broken.0.into_iter().map(Fault::from));
         Compiled::default()
     });

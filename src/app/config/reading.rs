@@ -66,6 +66,17 @@ impl Reading {
         paths.iter().map(|path| self.read(path)).collect()
     }
 
+    /// Takes note of `files`, which were read because the rules name them.
+    pub(in crate::app) fn beside(&mut self, files: &[PathBuf]) {
+        for path in files {
+            if !is_stream(path) && !self.places.contains(path) {
+                self.places.push(path.clone());
+                // It need not be a file of rules, nor be there.
+                let _fault = self.read(path);
+            }
+        }
+    }
+
     /// What the same places hold now.
     pub(in crate::app) fn again(&self) -> Reading {
         let mut now = Reading::anew();
