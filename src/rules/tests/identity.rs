@@ -384,6 +384,18 @@ fn parameters_of_a_prefix_are_the_segments_that_they_stand_for() {
 }
 
 #[test]
+fn where_case_does_not_count_in_paths_it_does_not_in_their_parameters() {
+    for (case, meet) in [("sensitive", false), ("insensitive", true)] {
+        let rules = rule("", &format!("case: {case}\n  key: 'path:id'"));
+        let of = |path| keys(&rules, &described("GET", path)).unwrap()[0];
+        let alice = of("/a/alice/b");
+        assert_eq!(of("/a/ALICE/b") == alice, meet, "{case}");
+        assert_eq!(named(&rules, "r", "Alice", None)[0].key == alice, meet);
+        assert_eq!(named(&rules, "r", "alice", None)[0].key, alice);
+    }
+}
+
+#[test]
 fn global_counts_everybody_together() {
     let rules = rule("", "key: global\n  on_missing: deny");
     let all = key(&rules, &[]);
