@@ -128,6 +128,23 @@ fn files_that_the_stores_rules_name_are_watched_on_every_node() {
     assert_eq!(limit(&node, "r"), 2);
     place.write("keys.yaml", "- {key: k, tier: free}\n");
     wait_for(&node, "r", 1);
+    // Rules that come before their file are in force as soon as it is there.
+    let late = place.path("late.yaml");
+    let text = format!(
+        "api_keys: {{file: {}}}\nrules: [{{name: s, {limits}}}]\n",
+        late.display()
+    );
+    let body = serde_json::json!({"files": [{"name": "x.yaml", "text": text}]}).to_string();
+    let key = "default:rules";
+    redis.cli(&["HSET", key, "version", "2", "hash", "h", "body", &body]);
+    let refused = || node.metric("tidegate_config_reloads_total", &[("outcome", "refused")]);
+    wait_until("the refusal", || refused() == 1.0);
+    // The file of the rules that stay is watched all the same.
+    place.write("keys.yaml", "- {key: k, tier: pro}\n");
+    wait_for(&node, "r", 2);
+    place.write("late.yaml", "- {key: k, tier: pro}\n");
+    wait_for(&node, "s", 1);
+    assert_eq!(status(&node)["rules"]["from"], "the store, version 2");
 }
 
 #[test]

@@ -73,7 +73,10 @@ pub(super) struct Reloader {
     heard: Option<Receiver<Heard>>,
     /// The last of it that was sound.
     fleet: Option<FleetRules>,
-    /// The files that the store's rules name.
+    /// A later one that was refused: what is wrong may be a file here that it names.
+    refused: Option<FleetRules>,
+    /// The files that these name.
+    named: Vec<PathBuf>,
     beside: Reading,
     readiness: Readiness,
 }
@@ -103,6 +106,8 @@ impl Reloader {
             watch: Watch::new(),
             heard,
             fleet: None,
+            refused: None,
+            named: Vec::new(),
             beside: Reading::default(),
             readiness,
         }
@@ -186,9 +191,20 @@ impl Reloader {
         };
         self.force.await_restart(self.changed(&config.written));
         self.started.files_have_rules = !config.rules.is_empty();
-        match self.fleet.clone() {
-            Some(fleet) if !self.started.files_win() => self.apply_fleet(fleet, by).await,
+        let files_win = self.started.files_win();
+        let told = match self.fleet.clone() {
+            Some(fleet) if !files_win => self.apply_fleet(fleet, by).await,
             _ => Reloaded::Applied(self.force.apply(self.of_files(config), by)),
+        };
+        match self.refused.take() {
+            Some(fleet) if !files_win => match self.prefer(fleet, by).await {
+                Reloaded::Refused(_) => told,
+                applied => applied,
+            },
+            refused => {
+                self.refused = refused;
+                told
+            }
         }
     }
 
@@ -229,6 +245,7 @@ impl Reloader {
     /// are sound.
     async fn take_in(&mut self, shelved: &Shelved) -> bool {
         let by = format!("store, version {}", shelved.version);
+        self.refused = None;
         let fleet = match FleetRules::read(shelved) {
             Ok(fleet) => fleet,
             Err(error) => {
@@ -241,26 +258,35 @@ impl Reloader {
             self.fleet = Some(fleet);
             return true;
         }
-        match self.apply_fleet(fleet.clone(), &by).await {
-            Reloaded::Applied(_) => {
-                self.fleet = Some(fleet);
-                true
-            }
-            Reloaded::Refused(_) => false,
-        }
+        matches!(self.prefer(fleet, &by).await, Reloaded::Applied(_))
+    }
+
+    /// Puts `fleet` in force instead of what the store said before, if it is sound.
+    async fn prefer(&mut self, fleet: FleetRules, by: &str) -> Reloaded {
+        let told = self.apply_fleet(fleet.clone(), by).await;
+        (self.fleet, self.refused) = match told {
+            Reloaded::Applied(_) => (Some(fleet), None),
+            Reloaded::Refused(_) => (self.fleet.take(), Some(fleet)),
+        };
+        told
     }
 
     async fn apply_fleet(&mut self, fleet: FleetRules, by: &str) -> Reloaded {
         let (version, digest) = (fleet.version, fleet.digest());
         let defaults = self.started.defaults.clone();
+        let before = std::mem::take(&mut self.named);
         let compiling = spawn_blocking(move || {
             let (mut named, mut beside) = (Vec::new(), Reading::default());
             let compiled = fleet.compile(&defaults, &mut named);
+            if compiled.is_err() {
+                // Those of the rules that stay.
+                named.extend(before);
+            }
             beside.beside(&named);
-            (compiled, beside)
+            (compiled, named, beside)
         });
-        let compiled = compiling.await.map(|(compiled, beside)| {
-            self.beside = beside;
+        let compiled = compiling.await.map(|(compiled, named, beside)| {
+            (self.named, self.beside) = (named, beside);
             compiled
         });
         self.watch.only(self.directories());
