@@ -337,6 +337,21 @@ fn another_window_or_algorithm_counts_afresh() {
 }
 
 #[test]
+fn what_a_limit_would_refuse_is_counted_by_the_mode_that_it_has_now() {
+    let text = |mode| format!("rules: [{{name: r, mode: {mode}, limits: {}}}]\n", fixed(1));
+    let daemon = Daemon::start(&text("shadow"), &[]);
+    let refused = |mode| {
+        let labels = [("mode", mode), ("outcome", "impossible")];
+        daemon.metric("tidegate_advisory_checks_total", &labels)
+    };
+    check(&daemon, "r", 2);
+    assert_eq!(refused("shadow"), 1.0);
+    apply(&daemon, &text("soft"));
+    check(&daemon, "r", 2);
+    assert_eq!((refused("shadow"), refused("soft")), (1.0, 1.0));
+}
+
+#[test]
 fn settings_that_were_changed_are_told_and_not_applied() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("tidegate.yaml");
