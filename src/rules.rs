@@ -28,6 +28,7 @@ mod succession;
 mod target;
 mod tiers;
 mod tokens;
+mod top_level;
 mod tree;
 mod weight;
 mod when;
@@ -67,6 +68,7 @@ pub use source::{Defaults, Format, Source};
 pub use tokens::KeyError;
 
 pub(crate) use schema::FILE as FILE_FIELDS;
+pub(crate) use top_level::top_level;
 pub(crate) use tree::{Node, Value};
 
 /// The compiled, validated rules: immutable, shared by all requests until the
@@ -87,50 +89,6 @@ pub struct Compiled {
     pub rules: RuleSet,
     /// What the operator may not have meant.
     pub warnings: Vec<Fault>,
-    /// The files that were read because the rules name them: keys and secrets.
-    pub files: Vec<PathBuf>,
-}
-
-/// The fields at the top of `source`, each with its place and what stands there,
-/// for whoever keeps settings beside the rules.
-///
-/// # Errors
-/// [`Faults`] if it breaks its format, is no map, or repeats a name.
-pub(crate) fn top_level(source: &Source) -> Result<Vec<(String, At, Node)>, Faults> {
-    let file: Arc<str> = source.name.as_str().into();
-    let top = Spot::file(&file);
-    let mut report = Report::default();
-    let mut fields = Vec::new();
-    match tree::parse(&source.text, source.format) {
-        Ok(root) if root.is_null() => {}
-        Ok(root) => match &root.value {
-            Value::Map(map) => {
-                for (name, place, node) in reader::entries(map, &top, &mut report) {
-                    fields.push((name.to_owned(), place.at, node.clone()));
-                }
-            }
-            _ => {
-                let want = "a map; write `name: value` lines";
-                report.fault(
-                    &top,
-                    Problem::Kind {
-                        found: root.describe(),
-                        want,
-                    },
-                );
-            }
-        },
-        Err(faults) => {
-            for (at, problem) in faults {
-                report.fault(&top.moved(at), problem);
-            }
-        }
-    }
-    if report.faults.is_empty() {
-        Ok(fields)
-    } else {
-        Err(Faults(report.faults, Vec::new()))
-    }
 }
 
 impl RuleSet {
@@ -139,18 +97,20 @@ impl RuleSet {
     /// # Errors
     /// [`Faults`]: all that is wrong in all files.
     pub fn compile(sources: &[Source], defaults: &Defaults) -> Result<Compiled, Faults> {
-        RuleSet::compile_with(None, sources, defaults)
+        RuleSet::compile_with(None, sources, defaults, &mut Vec::new())
     }
 
     /// Compiles the rules of a file of settings, if there is one, and then `sources`
     /// as [`RuleSet::compile`] does. The settings beside the rules are not judged.
+    /// Adds to `read` the files that the rules name, of keys and secrets.
     ///
     /// # Errors
-    /// [`Faults`]: all that is wrong in all files.
+    /// [`Faults`]: all that is wrong in all files. `read` holds the files all the same.
     pub fn compile_with(
         settings: Option<&Source>,
         sources: &[Source],
         defaults: &Defaults,
+        read: &mut Vec<PathBuf>,
     ) -> Result<Compiled, Faults> {
         let mut report = Report::default();
         let mut schema = Schema::new(defaults, sources.is_empty());
@@ -175,6 +135,7 @@ impl RuleSet {
                 }
             }
         }
+        read.append(&mut schema.files);
         schema.tiers(&mut report);
         let mut specs = Vec::new();
         for (file, root) in &files {
@@ -193,11 +154,10 @@ impl RuleSet {
             report.fault(&Spot::file(&file), Problem::NothingAtAll);
         }
         if !report.faults.is_empty() {
-            return Err(Faults(report.faults, schema.into_callers().1));
+            return Err(Faults(report.faults));
         }
-        let (callers, files) = schema.into_callers();
         let mut rules = RuleSet {
-            callers,
+            callers: schema.callers,
             ..RuleSet::default()
         };
         let standings = group::standings(&specs, &mut report.warnings);
@@ -207,7 +167,6 @@ impl RuleSet {
         Ok(Compiled {
             rules,
             warnings: report.warnings,
-            files,
         })
     }
 
@@ -341,7 +300,9 @@ impl RuleSet {
                 let rule = &self.rules[*index];
                 let key_of =
                     |hasher: &KeyHasher| Some(hasher.key(&rule.identity.of(&caller).ok()?));
-                rule.holds(request, &path) && rule.is_for(key_of)
+                // Of a group it takes no place if it is not for this caller.
+                let skips = || rule.standing().is_some() && rule.identity.skips(&caller);
+                rule.holds(request, &path) && rule.is_for(key_of) && !skips()
             });
             group::keep_first(&self.rules, &mut found);
         }
@@ -353,13 +314,15 @@ impl RuleSet {
             }
             // With one tier there is nothing to choose.
             let tier = if rule.has_tiers() {
-                *tier.get_or_init(|| caller.tier())
+                // An override may name the default tier where its rule has none.
+                let default = || self.callers.tiers.default.as_deref();
+                *tier.get_or_init(|| caller.tier().or_else(default))
             } else {
                 None
             };
             let limits = rule.limits(tier, Some((request, &path)));
             let Ok(identity) = identity else {
-                self.insist(&limits)?;
+                self.insist(rule, limits)?;
                 continue;
             };
             let key_of = |limit: &Limit| limit.hasher.key(&identity);
@@ -389,6 +352,9 @@ impl RuleSet {
     ) -> Result<(), NotFound> {
         let index = self.by_name.get(rule).ok_or(NotFound::Rule)?;
         let rule = &self.rules[*index];
+        if !rule.is_enabled {
+            return Ok(());
+        }
         let stated = rule.identity.stated(key, &self.callers);
         let tier = match tier.map(str::trim).filter(|tier| !tier.is_empty()) {
             None if rule.has_tiers() && rule.identity.is_api_key() => self.tier_of_key(key),
@@ -398,7 +364,7 @@ impl RuleSet {
         let stated = match stated {
             Ok(stated) => stated,
             Err(Uncounted::Skipped) => return Ok(()),
-            Err(Uncounted::Denied) => return self.insist(&limits),
+            Err(Uncounted::Denied) => return self.insist(rule, limits),
         };
         if !rule.is_for(|hasher| Some(stated.key(hasher))) {
             return Ok(());
@@ -408,9 +374,15 @@ impl RuleSet {
         Ok(())
     }
 
-    /// A rule with these `limits` insists on knowing the caller, unless they never refuse.
-    fn insist(&self, limits: &Range<usize>) -> Result<(), NotFound> {
-        let limits = &self.limits[limits.clone()];
+    /// `rule`, with these `limits` for the request, insists on knowing the caller, unless
+    /// they never refuse. Where nothing is limited, the rule's own limits say whether it does.
+    fn insist(&self, rule: &Rule, limits: Range<usize>) -> Result<(), NotFound> {
+        let limits = if limits.is_empty() {
+            rule.own_limits()
+        } else {
+            limits
+        };
+        let limits = &self.limits[limits];
         if !limits.is_empty() && limits.iter().all(|limit| !limit.mode.enforces()) {
             return Ok(());
         }

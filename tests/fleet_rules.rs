@@ -116,6 +116,38 @@ fn a_node_that_lives_by_the_store_alone_is_not_ready_before_it_has_rules() {
 }
 
 #[test]
+fn files_that_the_stores_rules_name_are_watched_on_every_node() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let keys = place.write("keys.yaml", "- {key: k, tier: pro}\n");
+    let limits = "limits: {free: {requests: 1, window: 1d}, pro: {requests: 2, window: 1d}}";
+    let text =
+        format!("api_keys: {{file: {keys}}}\nrules: [{{name: r, key: api_key, {limits}}}]\n");
+    push(&place, &redis, &text);
+    let mut node = node(&place, &redis, "store", &rules("local", 1));
+    node.until_ready();
+    assert_eq!(limit(&node, "r"), 2);
+    place.write("keys.yaml", "- {key: k, tier: free}\n");
+    wait_for(&node, "r", 1);
+    // Rules that come before their file are in force as soon as it is there.
+    let late = place.path("late.yaml");
+    let text = format!(
+        "api_keys: {{file: {}}}\nrules: [{{name: s, {limits}}}]\n",
+        late.display()
+    );
+    let body = serde_json::json!({"files": [{"name": "x.yaml", "text": text}]}).to_string();
+    let key = "default:rules";
+    redis.cli(&["HSET", key, "version", "2", "hash", "h", "body", &body]);
+    let refused = || node.metric("tidegate_config_reloads_total", &[("outcome", "refused")]);
+    wait_until("the refusal", || refused() == 1.0);
+    // The file of the rules that stay is watched all the same.
+    place.write("keys.yaml", "- {key: k, tier: pro}\n");
+    wait_for(&node, "r", 2);
+    place.write("late.yaml", "- {key: k, tier: pro}\n");
+    wait_for(&node, "s", 1);
+    assert_eq!(status(&node)["rules"]["from"], "the store, version 2");
+}
+
+#[test]
 fn files_stand_in_until_the_store_has_rules_or_override_it() {
     let (place, redis) = (Place::new(), Redis::start());
     let start = |file, from, rules: &str| node_of(file, &place, &redis, from, rules);

@@ -168,6 +168,24 @@ fn mount_next(at: &Path, version: u32, text: &str) {
 }
 
 #[test]
+fn a_file_of_keys_that_the_rules_name_is_read_anew_though_it_was_broken_or_missing() {
+    let daemon = Daemon::start(&rules(&[("r", &fixed(1))]), &[]);
+    let keys = daemon.dir().join("keys.yaml");
+    let limits = "limits: {free: {requests: 1, window: 1d}, pro: {requests: 2, window: 1d}}";
+    write(
+        &daemon,
+        &format!("api_keys: {{file: keys.yaml}}\nrules: [{{name: r, key: api_key, {limits}}}]\n"),
+    );
+    assert_eq!(reload(&daemon).status, 422);
+    assert_eq!(limit(&daemon, "r"), 1);
+    let table = |tier: &str| fs::write(&keys, format!("- {{key: k, tier: {tier}}}\n")).unwrap();
+    table("pro");
+    wait_for_limit(&daemon, "r", 2);
+    table("free");
+    wait_for_limit(&daemon, "r", 1);
+}
+
+#[test]
 fn a_hangup_reads_the_rules_anew_even_if_nothing_has_changed() {
     let daemon = Daemon::start(&rules(&[("a", &fixed(10))]), &[]);
     check(&daemon, "a", 3);
@@ -316,6 +334,21 @@ fn another_window_or_algorithm_counts_afresh() {
         false,
         "it had been used up"
     );
+}
+
+#[test]
+fn what_a_limit_would_refuse_is_counted_by_the_mode_that_it_has_now() {
+    let text = |mode| format!("rules: [{{name: r, mode: {mode}, limits: {}}}]\n", fixed(1));
+    let daemon = Daemon::start(&text("shadow"), &[]);
+    let refused = |mode| {
+        let labels = [("mode", mode), ("outcome", "impossible")];
+        daemon.metric("tidegate_advisory_checks_total", &labels)
+    };
+    check(&daemon, "r", 2);
+    assert_eq!(refused("shadow"), 1.0);
+    apply(&daemon, &text("soft"));
+    check(&daemon, "r", 2);
+    assert_eq!((refused("shadow"), refused("soft")), (1.0, 1.0));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rule files as one document, which lies in the store for the whole fleet.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -76,12 +76,17 @@ impl FleetRules {
         })
     }
 
-    /// The rules, for a node with these `defaults`, and what is doubtful about them.
+    /// The rules, for a node with these `defaults`, and what is doubtful about them. Adds
+    /// to `read` the node's own files that they name.
     ///
     /// # Errors
     /// [`Faults`]: all that is wrong with them.
-    pub(super) fn compile(&self, defaults: &Defaults) -> Result<(RuleSet, Vec<String>), Faults> {
-        let compiled = RuleSet::compile(&self.sources, defaults)?;
+    pub(super) fn compile(
+        &self,
+        defaults: &Defaults,
+        read: &mut Vec<PathBuf>,
+    ) -> Result<(RuleSet, Vec<String>), Faults> {
+        let compiled = RuleSet::compile_with(None, &self.sources, defaults, read)?;
         let warnings = compiled.warnings.iter().map(ToString::to_string);
         let warnings = warnings.collect();
         Ok((compiled.rules, warnings))

@@ -73,13 +73,18 @@ pub(super) struct Reloader {
     heard: Option<Receiver<Heard>>,
     /// The last of it that was sound.
     fleet: Option<FleetRules>,
+    /// A later one that was refused: what is wrong may be a file here that it names.
+    refused: Option<FleetRules>,
+    /// The files that these name.
+    named: Vec<PathBuf>,
+    beside: Reading,
     readiness: Readiness,
 }
 
 /// Files that are not what they were.
 struct Changing {
     /// What they were at the last look.
-    now: Reading,
+    now: [Reading; 2],
     looks: usize,
 }
 
@@ -101,6 +106,9 @@ impl Reloader {
             watch: Watch::new(),
             heard,
             fleet: None,
+            refused: None,
+            named: Vec::new(),
+            beside: Reading::default(),
             readiness,
         }
     }
@@ -137,7 +145,7 @@ impl Reloader {
     /// and they are not `changing`. Answers whether they are.
     async fn look(&mut self, changing: Option<Changing>) -> Option<Changing> {
         let now = self.again().await;
-        if now == *self.origin.reading() {
+        if now.each_ref() == self.readings() {
             return None;
         }
         let (before, looks) = changing.map_or((None, 0), |it| (Some(it.now), it.looks + 1));
@@ -148,13 +156,18 @@ impl Reloader {
         Some(Changing { now, looks })
     }
 
-    async fn again(&self) -> Reading {
-        let before = self.origin.reading().clone();
-        let looking = spawn_blocking(move || before.again());
+    /// What was read of the files here, and of those that the store's rules name.
+    fn readings(&self) -> [&Reading; 2] {
+        [self.origin.reading(), &self.beside]
+    }
+
+    async fn again(&self) -> [Reading; 2] {
+        let before = self.readings().map(Reading::clone);
+        let looking = spawn_blocking(move || before.map(|reading| reading.again()));
         // It only fails when the daemon ends.
         looking
             .await
-            .unwrap_or_else(|_| self.origin.reading().clone())
+            .unwrap_or_else(|_| self.readings().map(Reading::clone))
     }
 
     /// Reads the files, and puts the rules in force if nothing is wrong with them.
@@ -178,9 +191,20 @@ impl Reloader {
         };
         self.force.await_restart(self.changed(&config.written));
         self.started.files_have_rules = !config.rules.is_empty();
-        match self.fleet.clone() {
-            Some(fleet) if !self.started.files_win() => self.apply_fleet(fleet, by).await,
+        let files_win = self.started.files_win();
+        let told = match self.fleet.clone() {
+            Some(fleet) if !files_win => self.apply_fleet(fleet, by).await,
             _ => Reloaded::Applied(self.force.apply(self.of_files(config), by)),
+        };
+        match self.refused.take() {
+            Some(fleet) if !files_win => match self.prefer(fleet, by).await {
+                Reloaded::Refused(_) => told,
+                applied => applied,
+            },
+            refused => {
+                self.refused = refused;
+                told
+            }
         }
     }
 
@@ -221,6 +245,7 @@ impl Reloader {
     /// are sound.
     async fn take_in(&mut self, shelved: &Shelved) -> bool {
         let by = format!("store, version {}", shelved.version);
+        self.refused = None;
         let fleet = match FleetRules::read(shelved) {
             Ok(fleet) => fleet,
             Err(error) => {
@@ -233,20 +258,39 @@ impl Reloader {
             self.fleet = Some(fleet);
             return true;
         }
-        match self.apply_fleet(fleet.clone(), &by).await {
-            Reloaded::Applied(_) => {
-                self.fleet = Some(fleet);
-                true
-            }
-            Reloaded::Refused(_) => false,
-        }
+        matches!(self.prefer(fleet, &by).await, Reloaded::Applied(_))
     }
 
-    async fn apply_fleet(&self, fleet: FleetRules, by: &str) -> Reloaded {
+    /// Puts `fleet` in force instead of what the store said before, if it is sound.
+    async fn prefer(&mut self, fleet: FleetRules, by: &str) -> Reloaded {
+        let told = self.apply_fleet(fleet.clone(), by).await;
+        (self.fleet, self.refused) = match told {
+            Reloaded::Applied(_) => (Some(fleet), None),
+            Reloaded::Refused(_) => (self.fleet.take(), Some(fleet)),
+        };
+        told
+    }
+
+    async fn apply_fleet(&mut self, fleet: FleetRules, by: &str) -> Reloaded {
         let (version, digest) = (fleet.version, fleet.digest());
         let defaults = self.started.defaults.clone();
-        let compiling = spawn_blocking(move || fleet.compile(&defaults));
-        let compiled = match compiling.await {
+        let before = std::mem::take(&mut self.named);
+        let compiling = spawn_blocking(move || {
+            let (mut named, mut beside) = (Vec::new(), Reading::default());
+            let compiled = fleet.compile(&defaults, &mut named);
+            if compiled.is_err() {
+                // Those of the rules that stay.
+                named.extend(before);
+            }
+            beside.beside(&named);
+            (compiled, named, beside)
+        });
+        let compiled = compiling.await.map(|(compiled, named, beside)| {
+            (self.named, self.beside) = (named, beside);
+            compiled
+        });
+        self.watch.only(self.directories());
+        let compiled = match compiled {
             Ok(Ok(compiled)) => compiled,
             Ok(Err(faults)) => {
                 let faults: Vec<_> = faults.0.iter().map(ToString::to_string).collect();
@@ -275,7 +319,8 @@ impl Reloader {
     }
 
     fn directories(&self) -> Vec<PathBuf> {
-        self.origin.reading().directories()
+        let readings = self.readings().into_iter();
+        readings.flat_map(Reading::directories).collect()
     }
 }
 

@@ -126,7 +126,11 @@ impl RuleSet {
         let mut missed: Vec<Option<Why<'_>>> = Vec::with_capacity(self.rules.len());
         for (index, rule) in self.rules.iter().enumerate() {
             let is_found = found.contains(&index);
-            missed.push(rule.misses(request, &path, is_found, &caller));
+            // Of a group it takes no place if it is not for this caller.
+            let skips = || rule.standing().is_some() && rule.identity.skips(&caller);
+            let skipped = || skips().then_some(Why::CallerSkipped);
+            let misses = rule.misses(request, &path, is_found, &caller);
+            missed.push(misses.or_else(skipped));
         }
         let left = missed.iter().enumerate().filter(|(_, why)| why.is_none());
         let left: Matches = left.map(|(index, _)| index).collect();
@@ -150,7 +154,9 @@ impl RuleSet {
         path: &Path<'_>,
         caller: &Caller<'_>,
     ) -> RuleExplained<'r> {
-        let chosen = rule.chosen(caller.tier(), Some((request, path)));
+        let default = || self.callers.tiers.default.as_deref();
+        let tier = caller.tier().or_else(default);
+        let chosen = rule.chosen(tier, Some((request, path)));
         let limits = chosen.map_or(0..0, |(_, limits)| limits.clone());
         let told = rule.identity.told(caller);
         let identity = rule.identity.of(caller);
@@ -158,7 +164,7 @@ impl RuleSet {
             Ok(known) => known,
             Err(Uncounted::Skipped) => return RuleExplained::not(rule, Why::CallerSkipped),
             Err(Uncounted::Denied) => {
-                let why = match self.insist(&limits) {
+                let why = match self.insist(rule, limits) {
                     Err(_) => Why::CallerDenied,
                     Ok(()) => Why::CallerTolerated,
                 };

@@ -1,7 +1,6 @@
 mod callers;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::DurationError;
@@ -12,10 +11,9 @@ use crate::units::{Algorithm, Consistency, Mode, Nanos, QuotaError, UnknownValue
 pub use callers::CallerProblem;
 
 /// Everything that is wrong with a set of rule files, in the order of the files
-/// and, within a file, of its text as far as it was read; and the files beside them that
-/// the rules name, as far as that could be told: the fault may be in one of them.
+/// and, within a file, of its text as far as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Faults(pub Vec<Fault>, pub Vec<PathBuf>);
+pub struct Faults(pub Vec<Fault>);
 
 impl std::error::Error for Faults {}
 

@@ -42,8 +42,11 @@ pub(super) fn standings(specs: &[RuleSpec], warnings: &mut Vec<Fault>) -> Vec<Op
             standings[*index] = Some(Standing { group, rank });
             let earlier = members.iter().take(rank).map(|index| &specs[*index]);
             let spec = &specs[*index];
-            let covers =
-                |other: &&RuleSpec| other.percent == 100 && other.target.covers(&spec.target);
+            let covers = |other: &&RuleSpec| {
+                other.percent == 100
+                    && !other.identity.may_skip()
+                    && other.target.covers(&spec.target)
+            };
             if members.len() <= LARGE
                 && let Some(other) = earlier.into_iter().find(covers)
             {

@@ -54,6 +54,8 @@ pub(super) enum Part {
     Query(Box<str>),
     /// The number of a segment of the path.
     Segment(usize),
+    /// The same in lower case (that of ASCII), where case does not count in paths.
+    Folded(usize),
 }
 
 /// What becomes of a caller of whom something is missing that identifies it.
@@ -166,6 +168,16 @@ impl Identity {
         Ok(told)
     }
 
+    /// Whether it passes over some callers.
+    pub(super) fn may_skip(&self) -> bool {
+        self.on_missing == OnMissing::Skip
+    }
+
+    /// Whether it passes over `caller`.
+    pub(super) fn skips(&self, caller: &Caller<'_>) -> bool {
+        self.may_skip() && self.of(caller).is_err()
+    }
+
     /// What stands in for what is missing.
     fn missing(&self) -> Result<StandIn, Uncounted> {
         match self.on_missing {
@@ -193,11 +205,17 @@ impl Identity {
                     let text = std::str::from_utf8(key).ok();
                     stated = stated.filter(|_| text.and_then(|k| callers.keys.holder(k)).is_some());
                 }
-                _ if part.is_secret() || self.normalize == Normalize::default() => {}
+                _ if part.is_secret() => {}
+                Part::Folded(_) => {
+                    if let Ok(text) = std::str::from_utf8(key) {
+                        let folded = text.to_ascii_lowercase().into();
+                        stated = stated.map(|_| self.normalize.bytes(folded));
+                    }
+                }
+                _ if self.normalize == Normalize::default() => {}
                 _ => {
                     if let Ok(text) = std::str::from_utf8(key) {
-                        let normal = bytes(self.normalize.apply(text));
-                        stated = stated.map(|_| normal);
+                        stated = stated.map(|_| self.normalize.bytes(text.into()));
                     }
                 }
             }
@@ -228,14 +246,9 @@ impl Part {
             Part::Attribute(name) => single(request.attributes, name)?.into(),
             Part::Claim(claim) => caller.claim(*claim)?.into(),
             Part::Segment(number) => caller.segment(*number)?.into(),
+            Part::Folded(number) => caller.segment(*number)?.to_ascii_lowercase().into(),
         };
-        if normalize == Normalize::default() {
-            return Some(bytes(text));
-        }
-        Some(match text {
-            Cow::Borrowed(text) => bytes(normalize.apply(text)),
-            Cow::Owned(text) => Cow::Owned(normalize.apply(&text).into_owned().into_bytes()),
-        })
+        Some(normalize.bytes(text))
     }
 
     /// The `value` of this part for people. What may be a secret is not told: the name of an
@@ -270,13 +283,6 @@ fn trimmed(key: &[u8]) -> &[u8] {
         return key;
     }
     short
-}
-
-fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
-    match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-    }
 }
 
 /// The value called `name`, without blanks around it. `None` if it is missing or

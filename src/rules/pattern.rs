@@ -77,7 +77,12 @@ impl Pattern {
         {
             pattern.end = End::Start(start);
         }
-        pattern.text = format!("prefix:{text}");
+        let slash = if text.ends_with('/') && pattern.text != "/" {
+            "/"
+        } else {
+            ""
+        };
+        pattern.text = format!("prefix:{}{slash}", pattern.text);
         Ok(pattern)
     }
 

@@ -160,6 +160,14 @@ impl Rule {
         self.special.as_ref()?.standing
     }
 
+    /// The limits of all its tiers, without those of its overrides.
+    pub(super) fn own_limits(&self) -> Range<usize> {
+        let ranges = self.tiers.by_name.iter().map(|(_, limits)| limits);
+        let start = ranges.clone().map(|limits| limits.start).min();
+        let end = ranges.map(|limits| limits.end).max();
+        start.unwrap_or(0)..end.unwrap_or(0)
+    }
+
     /// The limits for a caller in `tier`, whose `request` is known unless the rule was
     /// asked for by its name.
     pub(super) fn limits(

@@ -147,7 +147,7 @@ pub(super) struct Schema<'d> {
     /// All tiers that callers are given.
     named: Vec<tiers::Named>,
     /// The files that were read beside the rules.
-    files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
 }
 
 impl<'d> Schema<'d> {
@@ -234,7 +234,7 @@ impl<'d> Schema<'d> {
         let tokens = &mut self.callers.tokens;
         let identity = target
             .as_ref()
-            .and_then(|target| who.identity(identity, &target.pattern, tokens, spot, at, report));
+            .and_then(|target| who.identity(identity, target, tokens, spot, at, report));
         let own = Settings::read(&fields, spot, report);
         let pace = own.pace(&fields, None, self.defaults.pace, spot, report);
         let scope = Scope {

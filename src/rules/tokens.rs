@@ -183,9 +183,13 @@ fn value(claim: &Value) -> Option<Box<str>> {
     (!text.is_empty()).then_some(text)
 }
 
-/// A time in whole seconds since the epoch, what is beyond them cut off.
+/// A time in whole seconds since the epoch, what is beyond them cut off; `None` for one
+/// that is written with an exponent, for it is none of this age.
 fn seconds(time: &Number) -> Option<u64> {
     let text = time.to_string();
+    if text.contains('e') {
+        return None;
+    }
     text.split('.').next()?.parse().ok()
 }
 

@@ -9,7 +9,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use crate::engine::{Decision, Outcome};
 use crate::names;
 use crate::rules::RuleSet;
-use crate::units::{Limit, Nanos, Series};
+use crate::units::{Limit, Mode, Nanos, Series};
 use advice::Advice;
 
 /// A way in.
@@ -266,7 +266,8 @@ impl Observed {
     /// Whether it is what is observed of `limit`.
     fn is_of(&self, limit: &Limit) -> bool {
         let named = *self.rule == *limit.rule && *self.limit == *limit.name;
-        named && self.advice.is_none() == limit.mode.enforces()
+        let mode = self.advice.as_ref().map_or(Mode::Enforce, |it| it.mode);
+        named && mode == limit.mode
     }
 
     fn new(rule: &str, limit: &str) -> Observed {

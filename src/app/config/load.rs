@@ -151,16 +151,13 @@ fn resolve(
     }
     let inline = Some(&source).filter(|_| with_rules && !layers.rules_are_replaced());
     let digest = Digest::of(inline.into_iter().chain(&sources));
-    let compiled = RuleSet::compile_with(inline, &sources, &defaults).unwrap_or_else(|broken| {
+    let mut named = Vec::new();
+    let compiled = RuleSet::compile_with(inline, &sources, &defaults, &mut named);
+    reading.beside(&named);
+    let compiled = compiled.unwrap_or_else(|broken| {
         faults.extend(broken.0.into_iter().map(Fault::from));
-        Compiled {
-            files: broken.1,
-            ..Compiled::default()
-        }
+        Compiled::default()
     });
-    for path in &compiled.files {
-        reading.beside(path);
-    }
     if faults.is_empty() {
         let files = settings.rules_files.iter();
         let files: Vec<String> = files.map(|path| path.display().to_string()).collect();

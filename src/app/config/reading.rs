@@ -66,13 +66,15 @@ impl Reading {
         paths.iter().map(|path| self.read(path)).collect()
     }
 
-    /// Takes note of a file that somebody else has read, because the rules name it.
-    pub(super) fn beside(&mut self, path: &Path) {
-        // A pipe is empty by now; reading it would wait for another writer.
-        if !is_stream(path) && !self.places.iter().any(|place| place == path) {
-            self.places.push(path.to_owned());
-            // Only what it holds matters here, whatever it is called.
-            let _source = self.read(path);
+    /// Takes note of `files`, which were read because the rules name them.
+    pub(in crate::app) fn beside(&mut self, files: &[PathBuf]) {
+        for path in files {
+            // A pipe is empty by now; reading it would wait for another writer.
+            if !is_stream(path) && !self.places.contains(path) {
+                self.places.push(path.clone());
+                // It need not be a file of rules, nor be there.
+                let _fault = self.read(path);
+            }
         }
     }
 

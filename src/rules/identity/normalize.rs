@@ -38,6 +38,19 @@ impl Normalize {
         }
         value
     }
+
+    /// The bytes of the one spelling of `value`; not copied where nothing is to be changed.
+    pub(super) fn bytes(self, value: Cow<'_, str>) -> Cow<'_, [u8]> {
+        let normal = match value {
+            _ if self == Normalize::default() => value,
+            Cow::Borrowed(text) => self.apply(text),
+            Cow::Owned(text) => self.apply(&text).into_owned().into(),
+        };
+        match normal {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        }
+    }
 }
 
 #[cfg(test)]

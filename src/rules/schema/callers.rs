@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::super::caller::Callers;
 use super::super::clients::{Clients, Forwarding, MOST_HOPS, Trust};
 use super::super::fault::{CallerProblem, Problem, quote};
 use super::super::networks::{self, Networks};
@@ -46,8 +45,16 @@ impl<'f> Beside<'f> {
         let path = directory.join(name);
         self.read.push(path.clone());
         let mut bytes = Vec::new();
-        let file = std::fs::File::open(&path);
-        let read = file.and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+        let mut open = || {
+            let found = std::fs::metadata(&path)?;
+            if !found.is_file() && !found.is_dir() {
+                // It would be waited for at every reload.
+                return Err(std::io::Error::other("it is no file"));
+            }
+            let file = std::fs::File::open(&path)?;
+            file.take(MAX_FILE + 1).read_to_end(&mut bytes)
+        };
+        let read = open();
         let why = match read {
             Ok(length) if length as u64 <= MAX_FILE => return Some((path, bytes)),
             Ok(_) => "it is longer than 16 MiB".to_owned(),
@@ -125,11 +132,6 @@ impl Schema<'_> {
                 self.callers.tiers = tiers;
             }
         }
-    }
-
-    /// What was said about callers, and the files that it was read from.
-    pub(in crate::rules) fn into_callers(self) -> (Callers, Vec<PathBuf>) {
-        (self.callers, self.files)
     }
 }
 

@@ -1,7 +1,7 @@
 use super::super::fault::{At, CallerProblem, Problem, quote};
 use super::super::identity::{Identity, KeySource, Normalize, OnMissing, PREFIXES, Part};
-use super::super::pattern::Pattern;
 use super::super::reader::{Fields, Report, Spot, near, text, word};
+use super::super::target::{Case, Target};
 use super::super::tokens::Tokens;
 use super::super::tree::{Node, Value, whole_number};
 use super::super::weight::Weight;
@@ -37,11 +37,11 @@ impl IdentitySpec {
     }
 
     /// What this says, and where it says nothing, what `wider` does, for a rule with this
-    /// `pattern`. `at` is where its key is stated.
+    /// `target`. `at` is where its key is stated.
     pub(super) fn identity(
         &self,
         wider: &IdentitySpec,
-        pattern: &Pattern,
+        target: &Target,
         tokens: &mut Tokens,
         spot: &Spot<'_>,
         at: At,
@@ -52,7 +52,7 @@ impl IdentitySpec {
         let mut parts = Vec::new();
         let spot = spot.field("key", at);
         for source in sources.unwrap_or(&client) {
-            let part = part(source, pattern, tokens, &spot, report)?;
+            let part = part(source, target, tokens, &spot, report)?;
             parts.push((source.clone(), part));
         }
         let on_missing = self.on_missing.or(wider.on_missing).unwrap_or_default();
@@ -84,7 +84,7 @@ impl IdentitySpec {
 
 fn part(
     source: &KeySource,
-    pattern: &Pattern,
+    target: &Target,
     tokens: &mut Tokens,
     spot: &Spot<'_>,
     report: &mut Report,
@@ -105,7 +105,7 @@ fn part(
         KeySource::Query(name) => Part::Query(name.clone()),
         KeySource::Claim(name) => Part::Claim(tokens.claim(name)),
         KeySource::Path(name) => {
-            let parameters: Vec<(usize, &str)> = parameters(&pattern.text).collect();
+            let parameters: Vec<(usize, &str)> = parameters(&target.pattern.text).collect();
             let found = parameters.iter().find(|(_, known)| *known == &**name);
             let Some((number, _)) = found else {
                 let names: Vec<&str> = parameters.iter().map(|(_, name)| *name).collect();
@@ -114,7 +114,7 @@ fn part(
                     None => format!("write {{{name}}} for one of its segments"),
                 };
                 let found = quote(&format!("path:{name}"));
-                let endpoint = quote(&pattern.text);
+                let endpoint = quote(&target.pattern.text);
                 let problem = CallerProblem::UnknownParameter {
                     found,
                     endpoint,
@@ -123,14 +123,20 @@ fn part(
                 report.fault(spot, problem);
                 return None;
             };
-            Part::Segment(*number)
+            match target.spelling.case {
+                Case::Sensitive => Part::Segment(*number),
+                Case::Insensitive => Part::Folded(*number),
+            }
         }
     })
 }
 
 /// The parameters `{name}` and `:name` of a pattern, each with the number of its segment.
+/// An expression has none.
 fn parameters(pattern: &str) -> impl Iterator<Item = (usize, &str)> {
-    let segments = pattern.split('/').filter(|segment| !segment.is_empty());
+    let path = pattern.strip_prefix("prefix:").unwrap_or(pattern);
+    let path = if path.starts_with('/') { path } else { "" };
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
     segments.enumerate().filter_map(|(number, segment)| {
         let braced = segment.strip_prefix('{').and_then(|s| s.strip_suffix('}'));
         Some((number, braced.or_else(|| segment.strip_prefix(':'))?))

@@ -162,7 +162,10 @@ impl Schema<'_> {
     /// Reports tiers that callers may have and no rule knows: a slip of the pen there would
     /// silently give them the default.
     fn check_tiers(&mut self, specs: &[RuleSpec], report: &mut Report) {
-        let tiers = specs.iter().flat_map(|spec| &spec.tiers);
+        let tiers = specs.iter().flat_map(|spec| {
+            let overrides = spec.overrides.iter().flat_map(|one| &one.tiers);
+            spec.tiers.iter().chain(overrides)
+        });
         let known: BTreeSet<&str> = tiers.map(|tier| tier.name.as_str()).collect();
         if known.is_empty() {
             return;

@@ -223,7 +223,7 @@ proptest! {
     fn every_fault_of_every_tree_has_a_place(value in any_value()) {
         let text = serde_json::to_string_pretty(&value).unwrap();
         for name in ["r.json", "r.yaml"] {
-            if let Err(super::super::Faults(faults, _)) =
+            if let Err(super::super::Faults(faults)) =
                 RuleSet::compile(&[source(name, &text)], &defaults())
             {
                 prop_assert!(!faults.is_empty());

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::json;
 
@@ -47,12 +49,35 @@ fn with_tokens(fields: &str) -> RuleSet {
         issuer("https://two.example")
     );
     let name = place.path().join("rules.yaml");
-    let compiled = compile(&[(name.to_str().unwrap(), &text)]).unwrap();
+    let (compiled, read) = reading(name.to_str().unwrap(), &text);
     assert_eq!(
-        compiled.files,
+        read,
         [place.path().join("secret"), place.path().join("secret")]
     );
-    compiled.rules
+    compiled.unwrap().rules
+}
+
+/// What a file compiles to, and the files that it names.
+fn reading(name: &str, text: &str) -> (Result<Compiled, String>, Vec<PathBuf>) {
+    let mut read = Vec::new();
+    let compiled = RuleSet::compile_with(None, &[source(name, text)], &defaults(), &mut read);
+    (compiled.map_err(|faults| faults.to_string()), read)
+}
+
+#[test]
+fn a_pipe_is_no_file_of_keys_and_files_are_told_though_they_cannot_be_used() {
+    let place = tempfile::tempdir().unwrap();
+    let pipe = place.path().join("keys.yaml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let name = place.path().join("rules.yaml");
+    let (compiled, read) = reading(
+        name.to_str().unwrap(),
+        "api_keys: {file: keys.yaml}\nrules: []",
+    );
+    let faults = compiled.unwrap_err();
+    assert!(faults.contains("it is no file"), "{faults}");
+    assert_eq!(read, [pipe]);
 }
 
 fn token(issuer: &str, changes: serde_json::Value) -> String {
@@ -147,9 +172,9 @@ fn keys_come_in_the_headers_that_the_table_names_and_from_its_file_hashed_or_cle
     let name = place.path().join("rules.yaml");
     let text = "api_keys: {file: keys.toml, headers: [X-Token]}\n\
                 rules: [{name: r, key: tenant, limits: {requests: 1, window: 1m}}]";
-    let compiled = compile(&[(name.to_str().unwrap(), text)]).unwrap();
-    assert_eq!(compiled.files, [place.path().join("keys.toml")]);
-    let rules = compiled.rules;
+    let (compiled, read) = reading(name.to_str().unwrap(), text);
+    assert_eq!(read, [place.path().join("keys.toml")]);
+    let rules = compiled.unwrap().rules;
     let nobody = key(&rules, &[]);
     assert_eq!(key(&rules, ABC), nobody);
     let acme = key(&rules, &[("x-token", "abc")]);
@@ -338,6 +363,36 @@ fn parameters_of_query_and_path_identify() {
     assert_eq!(of(&id, "/a/%37/b"), named(&id, "r", "7", None)[0].key);
     let what = rule("", "key: 'path:what'");
     assert_eq!(of(&what, "/a/7/b"), of(&what, "/a/8/b"));
+}
+
+#[test]
+fn parameters_of_a_prefix_are_the_segments_that_they_stand_for() {
+    for endpoint in ["prefix:/a/{id}/", "prefix:/a/{id}/b", "prefix://a/./{id}"] {
+        let rules = rules(&format!(
+            "rules: [{{name: r, endpoint: '{endpoint}', case: insensitive, key: 'path:id', \
+             limits: {{requests: 3, window: 1m}}}}]"
+        ));
+        let of = |path| keys(&rules, &described("GET", path)).unwrap()[0];
+        assert_eq!(of("/A/7/b/8"), of("/a/7/b/9?x"), "{endpoint}");
+        assert_ne!(of("/a/7/b/8"), of("/a/8/b/8"), "{endpoint}");
+    }
+    let faults = faults(
+        "rules: [{name: r, endpoint: 'regex:/a/:id', key: 'path:id', \
+         limits: {requests: 3, window: 1m}}]",
+    );
+    assert!(faults[0].contains("is no parameter"), "{faults:?}");
+}
+
+#[test]
+fn where_case_does_not_count_in_paths_it_does_not_in_their_parameters() {
+    for (case, meet) in [("sensitive", false), ("insensitive", true)] {
+        let rules = rule("", &format!("case: {case}\n  key: 'path:id'"));
+        let of = |path| keys(&rules, &described("GET", path)).unwrap()[0];
+        let alice = of("/a/alice/b");
+        assert_eq!(of("/a/ALICE/b") == alice, meet, "{case}");
+        assert_eq!(named(&rules, "r", "Alice", None)[0].key == alice, meet);
+        assert_eq!(named(&rules, "r", "alice", None)[0].key, alice);
+    }
 }
 
 #[test]

@@ -222,6 +222,31 @@ fn a_rule_that_is_not_enabled_limits_nobody_and_takes_nobodys_place() {
 }
 
 #[test]
+fn a_rule_that_skips_a_caller_takes_nobodys_place() {
+    let yaml = file(&[
+        (
+            "known",
+            "key: api_key, on_missing: skip, group: g, priority: 9",
+        ),
+        ("others", "group: g"),
+    ]);
+    let known = Described {
+        headers: &[("x-api-key", "abc")],
+        ..described("GET", "/")
+    };
+    let all = rules(&yaml);
+    assert_eq!(met_by(&all, &known), ["known"]);
+    assert_eq!(met_at(&all, "GET", "/"), ["others"]);
+    assert_eq!(warnings(&yaml), [""; 0]);
+}
+
+#[test]
+fn a_rule_that_is_not_enabled_insists_on_nothing() {
+    let rules = rules(&file(&[("r", "enabled: false, on_missing: deny")]));
+    assert!(named(&rules, "r", " ", None).is_empty());
+}
+
+#[test]
 fn an_unlimited_rule_exempts_from_the_rest_of_its_group() {
     let rules = rules(
         "rules:\n- {name: health, endpoint: /health, group: g, priority: 1, unlimited: true}\n\
@@ -391,6 +416,20 @@ fn an_override_for_the_tier_that_unknown_callers_get_is_theirs_too() {
 }
 
 #[test]
+fn an_override_for_the_stated_default_tier_is_for_callers_without_one() {
+    let rules = rules(
+        "tiers: {default: free}\nrules:\n- name: api\n  limits: {requests: 100, window: 1m}\n  \
+         overrides:\n  - {endpoint: /a, limits: {free: {requests: 1, window: 1m}}}",
+    );
+    assert_eq!(matching_names(&rules, "GET", "/a"), ["api /a free/1m"]);
+    let pro = Described {
+        attributes: &[("tier", "pro")],
+        ..described("GET", "/a")
+    };
+    assert!(!names(&matching(&rules, &pro))[0].contains("/a "));
+}
+
+#[test]
 fn the_amount_of_an_override_is_not_part_of_its_counters_but_its_name_is() {
     let key = |name: &str, amount: u32| {
         let rules = rules(&format!(
@@ -451,4 +490,28 @@ fn modes_are_set_for_a_file_and_for_a_rule() {
             (Mode::Shadow, Consistency::Local),
         ]
     );
+}
+
+#[test]
+fn a_rule_that_never_refuses_insists_on_nobody_where_nothing_is_limited() {
+    let file = |mode: &str| {
+        rules(&format!(
+            "rules:\n- name: r\n  key: api_key\n  on_missing: deny\n  mode: {mode}\n  \
+             limits: {{free: {{requests: 5, window: 1m}}, enterprise: unlimited}}\n  \
+             overrides: [{{endpoint: /health, unlimited: true}}]"
+        ))
+    };
+    let of = |rules: &RuleSet, path, tier| {
+        let request = Described {
+            attributes: &[("tier", tier)],
+            ..described("GET", path)
+        };
+        rules.matching(&request, Timestamp::EPOCH, &mut AppliedLimits::new())
+    };
+    let (shadow, enforce) = (file("shadow"), file("enforce"));
+    for (path, tier) in [("/", "free"), ("/", "enterprise"), ("/health", "free")] {
+        assert_eq!(of(&shadow, path, tier), Ok(()), "{path} {tier}");
+        let denied = of(&enforce, path, tier);
+        assert_eq!(denied, Err(NotFound::Caller), "{path} {tier}");
+    }
 }

@@ -161,6 +161,7 @@ fn expired_foreign_and_broken_tokens_are_not_believed() {
         (json!({"exp": null}), false),
         (json!({"nbf": 560}), true),
         (json!({"nbf": 561}), false),
+        (json!({"nbf": 1.5e20}), false),
         (json!({"nbf": "soon"}), false),
         (json!({"aud": "elsewhere"}), false),
         (json!({"aud": null}), false),

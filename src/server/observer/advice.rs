@@ -7,10 +7,12 @@ use metrics::{Counter, counter};
 use super::{OUTCOMES, index};
 use crate::engine::Advised;
 use crate::names;
-use crate::units::Limit;
+use crate::units::{Limit, Mode};
 
 /// The counters and log lines of a limit that never refuses.
 pub(super) struct Advice {
+    /// The limit's.
+    pub(super) mode: Mode,
     /// By what it would have decided.
     counters: [OnceLock<Counter>; OUTCOMES],
     /// One line a minute.
@@ -22,6 +24,7 @@ impl Advice {
     pub(super) fn of(limit: &Limit) -> Option<Box<Advice>> {
         (!limit.mode.enforces()).then(|| {
             Box::new(Advice {
+                mode: limit.mode,
                 counters: Default::default(),
                 lines: RateLimiter::direct(Quota::per_minute(NonZeroU32::MIN)),
             })
