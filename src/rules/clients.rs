@@ -196,11 +196,21 @@ impl Walk<'_> {
     /// where two contradict each other, neither is believed.
     fn by_whichever(self, headers: Pairs<'_>) -> Said {
         let said = self.by(Forwarding::XForwardedFor, headers);
-        match (said, self.by(Forwarding::Forwarded, headers)) {
-            (Said::Nothing, Said::Nothing) => self.by(Forwarding::XRealIp, headers),
+        let real = self.by(Forwarding::XRealIp, headers);
+        let chain = match (said, self.by(Forwarding::Forwarded, headers)) {
+            (Said::Nothing, Said::Nothing) => return real,
             (said, Said::Nothing) | (Said::Nothing, said) => said,
             (one, other) if one == other => one,
             _ => Said::Unreadable(self.peer()),
+        };
+        match (self, chain, real) {
+            // A proxy between us may have written that of the proxy before it.
+            (Walk::Networks(trusted, _), Said::Address(ip), Said::Address(real))
+                if ip != real && !trusted.contains(real) =>
+            {
+                Said::Unreadable(self.peer())
+            }
+            _ => chain,
         }
     }
 

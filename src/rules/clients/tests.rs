@@ -79,8 +79,8 @@ fn headers_of_believed_proxies_are_walked_from_the_right() {
         (&[("x-real-ip", "203.0.113.9")], "203.0.113.9"),
         (
             &[
-                ("x-real-ip", "198.51.100.1"),
-                ("x-forwarded-for", "203.0.113.9"),
+                ("x-real-ip", "10.0.0.9"),
+                ("x-forwarded-for", "203.0.113.9, 10.0.0.9"),
             ],
             "203.0.113.9",
         ),
@@ -159,6 +159,27 @@ fn two_headers_that_contradict_each_other_are_not_believed() {
         client(&pinned, "10.0.0.5", &[("x-forwarded-for", "203.0.113.9")]),
         "10.0.0.5"
     );
+}
+
+#[test]
+fn a_chain_that_a_caller_wrote_is_not_believed_against_the_proxys_own_word() {
+    let clients = clients(networks_of(&["10.0.0.0/8"]));
+    for chain in ["198.51.100.1", "198.51.100.1, 10.0.0.9"] {
+        for name in ["x-forwarded-for", "forwarded"] {
+            let chain = if name == "forwarded" {
+                format!("for={}", chain.replace(", ", ", for="))
+            } else {
+                chain.to_owned()
+            };
+            let headers = [("x-real-ip", "203.0.113.9"), (name, &*chain)];
+            assert_eq!(
+                client(&clients, "10.0.0.5", &headers),
+                "10.0.0.5",
+                "{chain}"
+            );
+        }
+    }
+    assert_eq!(clients.noticed().unreadable, 4);
 }
 
 #[test]
