@@ -191,3 +191,43 @@ fn strict_checks_of_a_lost_store_are_counted_and_a_limit_that_is_exact_again_is_
     assert!(strict("forgotten") > 0.0);
     assert!(daemon.log().contains("the store has lost its memory"));
 }
+
+#[test]
+fn a_soft_limit_warns_the_caller_each_time_and_the_operator_once_and_a_shadow_nobody() {
+    let rules = "rules:\n\
+         - {name: soft, mode: soft, limits: {requests: 1, window: 1h}}\n\
+         - {name: dark, mode: shadow, limits: {requests: 1, window: 1h}}\n";
+    let daemon = Daemon::start(rules, &[]);
+    let warning = |rule| {
+        let body = format!(r#"{{"rule":"{rule}","key":"k"}}"#);
+        let reply = http::request(daemon.http(), "POST", "/v1/check", &body);
+        assert_eq!(reply.status, 200);
+        reply.header("x-ratelimit-warning").map(str::to_owned)
+    };
+    let name = |rule| Some(format!("\"{rule}/default/1h\""));
+    assert_eq!(warning("soft"), None);
+    assert_eq!(
+        [warning("soft"), warning("soft")],
+        [name("soft"), name("soft")]
+    );
+    assert_eq!([warning("dark"), warning("dark")], [None, None]);
+    let said = |rule, outcome| {
+        let labels = [("rule", rule), ("outcome", outcome)];
+        daemon.metric("tidegate_advisory_checks_total", &labels)
+    };
+    assert_eq!(
+        (said("soft", "allowed"), said("soft", "refused")),
+        (1.0, 2.0)
+    );
+    assert_eq!(
+        (said("dark", "allowed"), said("dark", "refused")),
+        (1.0, 1.0)
+    );
+    wait_for_line(&daemon, &["over a soft limit", "rule=\"soft\""]);
+    let lines = daemon.log();
+    let told = lines
+        .lines()
+        .filter(|line| line.contains("over a soft limit"));
+    let told: Vec<&str> = told.collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
