@@ -113,6 +113,9 @@ pub enum CallerProblem {
         "{0} has no list of keys in YAML, TOML or JSON; write `- {{key: …, name: acme}}` lines"
     )]
     NoTable(String),
+    /// A file of keys without anything in it: perhaps one that is just being written.
+    #[error("{0} is empty; write [] if there is to be no key")]
+    EmptyTable(String),
     /// A name that tokens cannot carry.
     #[error("{0} is no name of an issuer or audience; write it without blanks, as tokens have it")]
     NameInToken(String),

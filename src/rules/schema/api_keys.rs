@@ -96,6 +96,9 @@ impl Table {
                 return;
             }
         };
+        if root.is_null() {
+            return report.fault(spot, CallerProblem::EmptyTable(quote(path)));
+        }
         let Value::Map(_) = &root.value else {
             return self.read(&file, &root, &top, report);
         };

@@ -80,6 +80,22 @@ fn a_pipe_is_no_file_of_keys_and_files_are_told_though_they_cannot_be_used() {
     assert_eq!(read, [pipe]);
 }
 
+#[test]
+fn an_empty_file_of_keys_is_taken_for_one_that_is_just_being_written() {
+    let place = tempfile::tempdir().unwrap();
+    let name = place.path().join("rules.yaml");
+    let read = |keys: &str| {
+        std::fs::write(place.path().join("keys.yaml"), keys).unwrap();
+        let text = "api_keys: {file: keys.yaml}\nrules: []";
+        reading(name.to_str().unwrap(), text).0
+    };
+    for empty in ["", "\n", "# keys\n"] {
+        let faults = read(empty).unwrap_err();
+        assert!(faults.contains("is empty; write []"), "{faults}");
+    }
+    assert!(read("[]").is_ok());
+}
+
 fn token(issuer: &str, changes: serde_json::Value) -> String {
     let mut claims = json!({"iss": issuer, "aud": "api", "exp": 1_000});
     for (name, value) in changes.as_object().unwrap() {
