@@ -193,19 +193,12 @@ impl Counters {
         if let Some(announced) = self.unknown.look(key, now) {
             let _quiet = cell.announce(announced, now, &self.fleet);
         }
-        let touch = cell.probe(limit, quota, cost, now, &self.fleet);
+        let mut taken = self.settle(key, cell.probe(limit, quota, cost, now, &self.fleet));
         let lent = limit.consistency == Consistency::Bounded && self.fleet.has_store();
-        let admitted = matches!(touch.outcome.verdict, Verdict::Admitted { .. });
-        Taken {
-            outcome: touch.outcome,
-            stale: touch.stale,
-            at: now,
-            by: if lent && admitted {
-                By::Store
-            } else {
-                By::Cell
-            },
+        if lent && matches!(taken.outcome.verdict, Verdict::Admitted { .. }) {
+            taken.by = By::Store;
         }
+        taken
     }
 
     /// Takes note that the store has refused `cost` for the cell of `key`, and will until

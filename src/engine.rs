@@ -124,8 +124,7 @@ impl Snapshot<'_> {
             let pending = Pending::new(&applied, asked, request.cost, tally);
             return Begun::Pending(Box::new(pending));
         }
-        let decided = self.decided(tally, &applied, request.cost, now);
-        Begun::Decided(decided)
+        Begun::Decided(self.decided(tally, &applied, request.cost, now))
     }
 
     /// Decides `request` at `now` for somebody who cannot wait: strict limits go by their

@@ -109,6 +109,7 @@ fn a_node_that_lives_by_the_store_alone_is_not_ready_before_it_has_rules() {
     let ready = http::request(node.admin(), "GET", "/readyz", "");
     assert_eq!(ready.status, 503);
     let body = ready.json();
+    assert_eq!(body["ready"], false, "{body}");
     assert_eq!(body["reasons"], serde_json::json!(["rules"]), "{body}");
     push(&place, &redis, &rules("a", 10));
     node.until_ready();

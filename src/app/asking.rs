@@ -11,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::config;
 use super::exit::Exit;
 use super::surroundings;
 use crate::server::{Address, AddressError};
@@ -55,53 +56,72 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
 }
 
-/// Sends `request` to the daemon at `address`, and waits no longer than `timeout` for what
-/// it answers.
-///
-/// # Errors
-/// [`AskError`] says why there is no answer.
-pub(super) fn ask(
-    address: &Address,
-    mut request: Request<Full<Bytes>>,
+/// Where to look for a daemon, and how long to wait for it.
+#[derive(clap::Args)]
+pub(super) struct AskArgs {
+    /// Where {runtime} points to, as for serve
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "TIDEGATE_RUNTIME_DIR",
+        hide_env_values = true
+    )]
+    runtime_dir: Option<String>,
+    /// How long to wait for the answer
+    #[arg(long, value_name = "DURATION", value_parser = config::read_duration, default_value = "1s")]
     timeout: Nanos,
-) -> Result<Answer, AskError> {
-    let host = HeaderValue::from_static("localhost");
-    request.headers_mut().insert(HOST, host);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(AskError::Runtime)?;
-    runtime.block_on(async {
-        tokio::time::timeout(Duration::from(timeout), exchange(address, request))
-            .await
-            .map_err(|_| AskError::Late {
-                address: address.clone(),
-                timeout,
-            })?
-    })
 }
 
-/// The first of the addresses `named`, with `{runtime}` replaced by `runtime_dir`, or failing
-/// that by where a daemon of this user has it.
-///
-/// # Errors
-/// [`AskError::Address`] if it is none.
-pub(super) fn address(named: &str, runtime_dir: Option<&str>) -> Result<Address, AskError> {
-    let first = named.split(',').next().unwrap_or_default();
-    let runtime = runtime_dir.map_or_else(
-        || {
-            let directory = surroundings::of_this_process().runtime_dir;
-            directory.to_string_lossy().into_owned()
-        },
-        str::to_owned,
-    );
-    first
-        .replace("{runtime}", &runtime)
-        .parse()
-        .map_err(|error| AskError::Address {
-            given: first.to_owned(),
-            error,
+impl AskArgs {
+    /// Sends `request` to the daemon at `address`, and waits no longer than told for what
+    /// it answers.
+    ///
+    /// # Errors
+    /// [`AskError`] says why there is no answer.
+    pub(super) fn ask(
+        &self,
+        address: &Address,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Answer, AskError> {
+        let timeout = self.timeout;
+        let host = HeaderValue::from_static("localhost");
+        request.headers_mut().insert(HOST, host);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(AskError::Runtime)?;
+        runtime.block_on(async {
+            tokio::time::timeout(Duration::from(timeout), exchange(address, request))
+                .await
+                .map_err(|_| AskError::Late {
+                    address: address.clone(),
+                    timeout,
+                })?
         })
+    }
+
+    /// The first of the addresses `named`, with `{runtime}` replaced by `runtime_dir`, or failing
+    /// that by where a daemon of this user has it.
+    ///
+    /// # Errors
+    /// [`AskError::Address`] if it is none.
+    pub(super) fn address(&self, named: &str) -> Result<Address, AskError> {
+        let first = named.split(',').next().unwrap_or_default();
+        let runtime = self.runtime_dir.as_deref().map_or_else(
+            || {
+                let directory = surroundings::of_this_process().runtime_dir;
+                directory.to_string_lossy().into_owned()
+            },
+            str::to_owned,
+        );
+        first
+            .replace("{runtime}", &runtime)
+            .parse()
+            .map_err(|error| AskError::Address {
+                given: first.to_owned(),
+                error,
+            })
+    }
 }
 
 async fn exchange(address: &Address, request: Request<Full<Bytes>>) -> Result<Answer, AskError> {

@@ -3,10 +3,9 @@
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode};
 
-use super::asking::{self, Answer, AskError};
+use super::asking::{Answer, AskArgs, AskError};
 use super::config;
 use super::exit::Exit;
-use crate::units::Nanos;
 
 /// The arguments of `tidegate check`.
 #[derive(clap::Args)]
@@ -52,17 +51,8 @@ pub(super) struct CheckArgs {
         default_value = "unix:{runtime}/admin.sock"
     )]
     admin: String,
-    /// Where {runtime} points to, as for serve
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "TIDEGATE_RUNTIME_DIR",
-        hide_env_values = true
-    )]
-    runtime_dir: Option<String>,
-    /// How long to wait for the answer
-    #[arg(long, value_name = "DURATION", value_parser = config::read_duration, default_value = "1s")]
-    timeout: Nanos,
+    #[command(flatten)]
+    asking: AskArgs,
 }
 
 /// Asks, prints the answer as one line of JSON, and answers with the exit code.
@@ -103,7 +93,7 @@ fn json(body: &[u8]) -> serde_json::Value {
 
 fn ask(args: &CheckArgs) -> Result<Answer, AskError> {
     let named = if args.ready { &args.admin } else { &args.http };
-    let address = asking::address(named, args.runtime_dir.as_deref())?;
+    let address = args.asking.address(named)?;
     let request = if args.ready {
         Request::get("/readyz").body(Full::default())
     } else {
@@ -126,7 +116,7 @@ fn ask(args: &CheckArgs) -> Result<Answer, AskError> {
             .header("content-type", "application/json")
             .body(Full::from(question.to_string()))
     };
-    asking::ask(&address, request?, args.timeout)
+    args.asking.ask(&address, request?)
 }
 
 #[cfg(test)]

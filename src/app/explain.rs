@@ -13,7 +13,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::asking::{self, AskError};
+use super::asking::{AskArgs, AskError};
 use super::cli::tell;
 use super::config::{self, Fault, FileKind, read_bounded};
 use super::exit::Exit;
@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::counters::{Counters, Fleet};
 use crate::engine::Engine;
 use crate::protocol::http::{BadRequest, Explanation};
-use crate::units::{KeySecret, Nanos};
+use crate::units::KeySecret;
 
 /// The arguments of `tidegate explain`.
 #[derive(clap::Args)]
@@ -76,17 +76,8 @@ pub(super) struct ExplainArgs {
         hide_env_values = true
     )]
     admin_token_file: Option<PathBuf>,
-    /// Where {runtime} points to, as for serve
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "TIDEGATE_RUNTIME_DIR",
-        hide_env_values = true
-    )]
-    runtime_dir: Option<String>,
-    /// How long to wait for the daemon's answer
-    #[arg(long, value_name = "DURATION", value_parser = config::read_duration, default_value = "1s")]
-    timeout: Nanos,
+    #[command(flatten)]
+    asking: AskArgs,
 }
 
 /// A name and a value.
@@ -216,7 +207,7 @@ fn by_rules(path: &Path, kind: FileKind, question: &str) -> Result<Explanation, 
 }
 
 fn by_daemon(args: &ExplainArgs, question: String) -> Result<Explanation, ExplainError> {
-    let address = asking::address(&args.admin, args.runtime_dir.as_deref())?;
+    let address = args.asking.address(&args.admin)?;
     let mut request = Request::new(Full::from(Bytes::from(question)));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = hyper::Uri::from_static("/explain");
@@ -229,7 +220,7 @@ fn by_daemon(args: &ExplainArgs, question: String) -> Result<Explanation, Explai
         shown.set_sensitive(true);
         headers.insert(AUTHORIZATION, shown);
     }
-    let answer = asking::ask(&address, request, args.timeout)?;
+    let answer = args.asking.ask(&address, request)?;
     if answer.status == StatusCode::OK {
         return Ok(serde_json::from_slice(&answer.body)?);
     }

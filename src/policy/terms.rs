@@ -73,9 +73,10 @@ const DEVIATIONS: f64 = 2.0;
 /// A limit is lent out if there is so much of it for every node.
 const LENDABLE: u64 = 100;
 /// A node sends when what it has admitted makes the others exceed this part of what is left
-/// to them; and when it has admitted this part of its share of what is left, if the store
-/// has never told of it.
+/// to them.
 const PATIENT_PART: f64 = 0.5;
+/// If the store has never told of the cell, it sends when it has admitted this part of its
+/// share of what is left.
 const UNHEARD_PART: f64 = 0.125;
 
 #[allow(clippy::cast_precision_loss)]

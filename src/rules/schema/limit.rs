@@ -190,16 +190,26 @@ impl<'s> Scope<'s> {
         match &node.value {
             Value::List(items) if !items.is_empty() => {
                 for (index, item) in items.iter().enumerate() {
-                    let spot = spot.item(index, item.at);
-                    match &item.value {
-                        Value::Text(policy) => self.policy(tier, policy, &spot, found, report),
-                        _ => self.add(tier, item, &spot, found, report),
-                    }
+                    self.one(tier, item, &spot.item(index, item.at), found, report);
                 }
             }
-            Value::Text(policy) => self.policy(tier, policy, spot, found, report),
             Value::Map(map) if map.is_empty() => report.fault(spot, Problem::NoLimit),
             Value::List(_) | Value::Null => report.fault(spot, Problem::NoLimit),
+            _ => self.one(tier, node, spot, found, report),
+        }
+    }
+
+    /// Reads one limit, or the name of a policy.
+    fn one(
+        &self,
+        tier: &str,
+        node: &Node,
+        spot: &Spot<'_>,
+        found: &mut Found<'_>,
+        report: &mut Report,
+    ) {
+        match &node.value {
+            Value::Text(policy) => self.policy(tier, policy, spot, found, report),
             _ => self.add(tier, node, spot, found, report),
         }
     }
