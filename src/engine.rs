@@ -29,7 +29,7 @@ use judged::{Judged, Tally};
 use per_call::PerCall;
 
 pub use authority::{Answering, Authority, Counted, Question, Ruling, Unanswered};
-pub use decision::{Advised, Decision, Described as DescribedLimit, Outcome};
+pub use decision::{Advised, Besides, Decision, Described as DescribedLimit, Outcome};
 pub use explained::{Explained, Said};
 pub use pending::{Begun, Pending};
 pub use request::{Request, Subject};
@@ -186,10 +186,9 @@ impl Snapshot<'_> {
                 return Some(Decision {
                     outcome: judged.outcome,
                     limit: Some(judged.described(PerCall::NAMES, Answers::of_no_rule(), &limit)),
-                    all: Vec::new(),
                     stale: judged.stale,
                     now,
-                    advised: Vec::new(),
+                    besides: None,
                 });
             }
             Subject::Rule { rule, key, tier } => self.rules.named(rule, key, tier, applied),

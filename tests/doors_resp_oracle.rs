@@ -133,10 +133,9 @@ proptest! {
 period: Nanos::from_secs(1),
  answers: Answers::of_no_rule(),
             }),
-            all: Vec::new(),
             stale: None,
             now: Timestamp::EPOCH,
-            advised: Vec::new(),
+            besides: None,
         };
         let asked = if throttle { "CL.THROTTLE k 1 1 1\r\n" } else { "TG.CHECK r k\r\n" };
         let (mut parser, mut out) = (Parser::default(), Vec::new());

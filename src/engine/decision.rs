@@ -10,16 +10,23 @@ pub struct Decision<'s> {
     /// on success the one with least remaining (tie: longest reset). `None` where
     /// no limit applied.
     pub limit: Option<Described<'s>>,
-    /// All limits that have figures, in the order of their rules, the one that decided
-    /// among them: where they were [asked for](super::Snapshot::telling_all) and there
-    /// are several.
-    pub all: Vec<Described<'s>>,
     /// How long ago the store last told about the deciding cell; `None` where it
     /// never has (a limit counted on this node alone, or a cell it has not yet
     /// heard of).
     pub stale: Option<Nanos>,
     /// When this was decided.
     pub now: Timestamp,
+    /// What few requests need: apart, so that all others do not carry it along.
+    pub besides: Option<Box<Besides<'s>>>,
+}
+
+/// What is said of a request besides the limit that decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Besides<'s> {
+    /// All limits that have figures, in the order of their rules, the one that decided
+    /// among them: where they were [asked for](super::Snapshot::telling_all) and there
+    /// are several.
+    pub all: Vec<Described<'s>>,
     /// What the limits that apply and never refuse have said. Empty where the request
     /// was not admitted: then they are not asked.
     pub advised: Vec<Advised<'s>>,
@@ -56,11 +63,22 @@ impl<'s> Decision<'s> {
                 NotFound::Caller => Outcome::Unidentified,
             },
             limit: None,
-            all: Vec::new(),
             stale: None,
             now,
-            advised: Vec::new(),
+            besides: None,
         }
+    }
+
+    /// [All limits](Besides::all) that have figures, where they are told.
+    pub fn all(&self) -> &[Described<'s>] {
+        self.besides.as_ref().map_or(&[], |besides| &besides.all)
+    }
+
+    /// What the limits that never refuse [have said](Besides::advised).
+    pub fn advised(&self) -> &[Advised<'s>] {
+        self.besides
+            .as_ref()
+            .map_or(&[], |besides| &besides.advised)
     }
 
     /// The limit whose figures may be told: without its store a limit that refuses or
@@ -71,7 +89,7 @@ impl<'s> Decision<'s> {
 
     /// The soft limit that the request is over; of several the one with the longest wait.
     pub fn warning(&self) -> Option<&Advised<'s>> {
-        let over = self.advised.iter().filter(|said| said.is_warning());
+        let over = self.advised().iter().filter(|said| said.is_warning());
         over.max_by_key(|said| said.outcome.weight())
     }
 }

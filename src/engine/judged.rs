@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use super::{Advised, Decision, DescribedLimit, Outcome};
+use super::{Advised, Besides, Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
 use crate::counters::{By, Taken};
 use crate::units::{Answers, Cost, Key, Limit, Nanos, Timestamp};
@@ -181,7 +181,18 @@ impl Tally {
                 outcome: judged.outcome,
             })
         };
-        let advised = self.advice.into_iter().filter_map(advised).collect();
+        let told = |(index, judged): (usize, Judged)| {
+            let limit = limit_at(index).filter(|_| judged.outcome.has_figures())?;
+            Some(judged.of_limit(limit))
+        };
+        let besides = (self.told.is_some() || !self.advice.is_empty()).then(|| {
+            let mut all = self.told.unwrap_or_default();
+            all.sort_unstable_by_key(|(index, _)| *index);
+            Box::new(Besides {
+                all: all.into_iter().filter_map(told).collect(),
+                advised: self.advice.into_iter().filter_map(advised).collect(),
+            })
+        });
         let said = self
             .chosen
             .and_then(|(index, judged)| Some((limit_at(index)?, judged)));
@@ -189,19 +200,11 @@ impl Tally {
             return Decision {
                 outcome: Outcome::Unlimited,
                 limit: None,
-                all: Vec::new(),
                 stale: None,
                 now,
-                advised,
+                besides,
             };
         };
-        let mut all = self.told.unwrap_or_default();
-        all.sort_unstable_by_key(|(index, _)| *index);
-        let all = all.iter().filter_map(|(index, judged)| {
-            let limit = limit_at(*index).filter(|_| judged.outcome.has_figures())?;
-            Some(judged.of_limit(limit))
-        });
-        let all = all.collect();
         let outcome = match judged.outcome {
             Outcome::Allowed { .. } => Outcome::Allowed { delay: self.delay },
             other => other,
@@ -209,10 +212,9 @@ impl Tally {
         Decision {
             outcome,
             limit: Some(judged.of_limit(limit)),
-            all,
             stale: judged.stale,
             now,
-            advised,
+            besides,
         }
     }
 }

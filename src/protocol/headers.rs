@@ -90,8 +90,8 @@ pub fn fields(decision: &Decision<'_>) -> Vec<Field> {
         tell(FieldName::XReset, reset.to_string());
     }
     if let Some(limit) = figures {
-        let all = match decision.all.len() {
-            1..=MOST_POLICIES => &*decision.all,
+        let all = match decision.all().len() {
+            1..=MOST_POLICIES => decision.all(),
             _ => std::slice::from_ref(limit),
         };
         let mut told = all.iter().filter(|limit| limit.answers.ietf).peekable();

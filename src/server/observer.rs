@@ -143,7 +143,7 @@ impl Observer {
         observed
             .unwrap_or(&table.none)
             .count(door, decision.outcome);
-        for said in &decision.advised {
+        for said in decision.advised() {
             let observed = table.of_series(said.limit.series);
             if let Some(advice) = observed.and_then(|observed| observed.advice.as_ref()) {
                 advice.said(said);

@@ -177,6 +177,9 @@ impl KeySecret {
         let mut hasher = SipHasher13::new_with_key(&self.0);
         hasher.write_u64(limit.len() as u64);
         hasher.write(limit);
+        // Filled up to a whole word, so that identities need not be shifted into place.
+        let rest = limit.len().next_multiple_of(8) - limit.len();
+        hasher.write(&[0; 8][..rest]);
         KeyHasher(hasher)
     }
 
@@ -209,35 +212,44 @@ impl Eq for KeyHasher {}
 impl KeyHasher {
     /// The key of `identity`.
     pub fn key(&self, identity: &EncodedIdentity) -> Key {
-        let mut hasher = self.0;
-        hasher.write(&identity.0);
-        let hash = hasher.finish128();
+        let hash = self.0.hash(&identity.0);
         Key([hash.h1, hash.h2])
     }
 
     /// The key of an identity of one component: the same as by [`KeyHasher::key`],
     /// without a buffer between.
+    #[inline]
     pub fn key_of(&self, name: &str, value: &[u8]) -> Key {
         let mut hasher = self.0;
-        hasher.write(&lengths(name, Some(value)));
-        hasher.write(name.as_bytes());
-        hasher.write(value);
-        let hash = hasher.finish128();
+        hasher.write_u64(lengths(name, Some(value)));
+        for word in words(name) {
+            hasher.write_u64(word);
+        }
+        let hash = hasher.hash(value);
         Key([hash.h1, hash.h2])
     }
 }
 
 /// The lengths of a component's name and value, which go before them. A value's is
 /// one more than it is: zero stands for absence, which so cannot be spelt.
-fn lengths(name: &str, value: Option<&[u8]>) -> [u8; 8] {
+fn lengths(name: &str, value: Option<&[u8]>) -> u64 {
     let length = |bytes: &[u8]| u64::try_from(bytes.len()).map_or(u64::MAX, |n| n.min(0xffff_fffe));
     let value = value.map_or(0, |value| length(value) + 1);
-    (length(name.as_bytes()) | value << 32).to_le_bytes()
+    length(name.as_bytes()) | value << 32
+}
+
+/// The bytes of `name`, filled up with zeros to whole words.
+fn words(name: &str) -> impl Iterator<Item = u64> {
+    name.as_bytes().chunks(8).map(|bytes| {
+        let shift = |word, (place, byte): (usize, &u8)| word | u64::from(*byte) << (8 * place);
+        bytes.iter().enumerate().fold(0, shift)
+    })
 }
 
 /// The components of an identity, encoded without ambiguity: name, presence and
-/// length go in with each value, so that no two identities meet. Encoded once, it is
-/// hashed by each limit that applies.
+/// length go in with each value, so that no two identities meet, and each component
+/// begins at a whole word, since words are hashed fastest. Encoded once, it is hashed by
+/// each limit that applies.
 #[derive(Clone, Debug, Default)]
 pub struct EncodedIdentity(SmallVec<[u8; 64]>);
 
@@ -251,8 +263,10 @@ impl EncodedIdentity {
 
     /// Adds one component.
     pub fn component(&mut self, name: &str, value: Option<&[u8]>) {
-        self.0.extend_from_slice(&lengths(name, value));
-        self.0.extend_from_slice(name.as_bytes());
+        self.0.resize(self.0.len().next_multiple_of(8), 0);
+        for word in std::iter::once(lengths(name, value)).chain(words(name)) {
+            self.0.extend_from_slice(&word.to_le_bytes());
+        }
         self.0.extend_from_slice(value.unwrap_or_default());
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::units::Mode;
 
 fn advised(decision: &Decision<'_>) -> Vec<(String, Mode, &'static str, u64)> {
-    let said = decision.advised.iter();
+    let said = decision.advised().iter();
     said.map(|said| {
         let name = format!("{} {}", said.limit.rule, said.limit.name);
         (name, said.mode, said.outcome.name(), said.limit.remaining)
@@ -53,7 +53,7 @@ fn a_shadow_limit_is_counted_and_never_refuses() {
     let refused = snapshot.decide(&described("/"), START);
     assert_eq!(refused.limit.unwrap().rule, "hard");
     assert!(refused.outcome.retry_after().is_some());
-    assert!(refused.advised.is_empty());
+    assert!(refused.advised().is_empty());
 }
 
 #[test]
@@ -91,7 +91,7 @@ rules:
     }
     let next_minute = START.after(Nanos::from_secs(60));
     let decision = snapshot.decide(&described("/"), next_minute);
-    assert_eq!(decision.advised[0].limit.remaining, 97);
+    assert_eq!(decision.advised()[0].limit.remaining, 97);
 }
 
 #[test]
@@ -113,7 +113,7 @@ rules:
     let decision = snapshot.decide(&request, START);
     assert_eq!(decision.outcome, Outcome::Allowed { delay: Nanos::ZERO });
     assert_eq!(decision.limit.unwrap().remaining, 7);
-    let outcomes: Vec<_> = decision.advised.iter().map(|said| said.outcome).collect();
+    let outcomes: Vec<_> = decision.advised().iter().map(|said| said.outcome).collect();
     assert_eq!(outcomes, [Outcome::Banned, Outcome::Impossible]);
 }
 
@@ -156,6 +156,6 @@ rules:
     let snapshot = engine.snapshot();
     let decision = snapshot.decide(&described("/"), START);
     assert!(decision.outcome.is_allowed());
-    assert_eq!(decision.advised[0].outcome, Outcome::Unavailable);
+    assert_eq!(decision.advised()[0].outcome, Outcome::Unavailable);
     assert_eq!(decision.warning(), None);
 }

@@ -209,7 +209,7 @@ rules:
         let asked = &pending.question().limits;
         assert_eq!((asked.len(), &*asked[0].limit.rule), (1, "hard"));
         let decision = pending.settle(&engine, answer, START);
-        let told = decision.advised.first().map(|said| said.limit.remaining);
+        let told = decision.advised().first().map(|said| said.limit.remaining);
         assert_eq!(told, left);
     }
 }

@@ -27,7 +27,7 @@ fn check(engine: &Engine, cost: u64, now: Timestamp) -> (Outcome, Vec<(String, u
     };
     let snapshot = engine.snapshot().telling_all();
     let decision = snapshot.decide(&request, now);
-    let told = decision.all.iter().map(|limit| {
+    let told = decision.all().iter().map(|limit| {
         let rule = limit.rule.to_owned();
         (rule, limit.remaining, limit.reset_after)
     });
@@ -88,10 +88,10 @@ fn nobody_who_does_not_ask_is_told_of_all_nor_of_one_as_of_all() {
     let three = engine(THREE);
     let snapshot = three.snapshot();
     let decision = snapshot.decide(&named("minute", "alice", 1), START);
-    assert_eq!((decision.all.len(), decision.limit.is_some()), (0, true));
+    assert_eq!((decision.all().len(), decision.limit.is_some()), (0, true));
     let snapshot = three.snapshot().telling_all();
     let decision = snapshot.decide(&named("minute", "alice", 1), START);
-    assert_eq!((decision.all.len(), decision.limit.is_some()), (0, true));
+    assert_eq!((decision.all().len(), decision.limit.is_some()), (0, true));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn limits_that_the_store_rules_are_described_in_their_places() {
         };
         let decision = pending.settle(&engine, Ok(ruling), START);
         let left: Vec<_> = decision
-            .all
+            .all()
             .iter()
             .map(|limit| (limit.name, limit.remaining))
             .collect();

@@ -1,7 +1,7 @@
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use super::*;
-use crate::engine::Advised;
+use crate::engine::{Advised, Besides};
 use crate::units::{Algorithm, Answers, Mode, Quota, Series, Timestamp};
 
 /// 0.4 s past a second.
@@ -30,11 +30,17 @@ fn decision(outcome: Outcome, limit: DescribedLimit<'_>) -> Decision<'_> {
     Decision {
         outcome,
         limit: Some(limit),
-        all: Vec::new(),
         stale: None,
         now: NOW,
-        advised: Vec::new(),
+        besides: None,
     }
+}
+
+fn besides<'s>(
+    all: Vec<DescribedLimit<'s>>,
+    advised: Vec<Advised<'s>>,
+) -> Option<Box<Besides<'s>>> {
+    Some(Box::new(Besides { all, advised }))
 }
 
 fn burst() -> DescribedLimit<'static> {
@@ -302,7 +308,7 @@ fn several_limits_are_one_list_each_of_policies_and_of_what_is_left() {
         ..limit("other", "day", quota(9, Nanos::from_secs(86_400)))
     };
     let decision = Decision {
-        all: vec![hour, silent, burst()],
+        besides: besides(vec![hour, silent, burst()], Vec::new()),
         ..decision(ALLOWED, burst())
     };
     let list = |name| parsed(&value(&decision, name).unwrap());
@@ -332,7 +338,7 @@ fn several_limits_are_one_list_each_of_policies_and_of_what_is_left() {
 fn a_list_that_would_be_too_long_is_of_the_deciding_limit_alone() {
     let list = |count| {
         let decision = Decision {
-            all: vec![burst(); count],
+            besides: besides(vec![burst(); count], Vec::new()),
             ..decision(ALLOWED, burst())
         };
         parsed(&value(&decision, FieldName::RateLimit).unwrap()).len()
@@ -350,13 +356,14 @@ fn a_soft_limit_that_is_exceeded_is_named_and_one_in_shadow_is_not() {
         (Mode::Soft, ALLOWED, None),
         (Mode::Shadow, over, None),
     ] {
+        let advised = Advised {
+            limit: burst(),
+            mode,
+            outcome,
+        };
         let said = Decision {
             limit: None,
-            advised: vec![Advised {
-                limit: burst(),
-                mode,
-                outcome,
-            }],
+            besides: besides(Vec::new(), vec![advised]),
             ..decision(Outcome::Unlimited, burst())
         };
         let told = fields(&said);

@@ -246,10 +246,9 @@ mod tests {
                 period: Nanos::from_secs(60),
                 answers: Answers::of_no_rule(),
             }),
-            all: Vec::new(),
             stale: None,
             now: Timestamp::EPOCH,
-            advised: Vec::new(),
+            besides: None,
         }
     }
 

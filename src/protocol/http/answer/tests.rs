@@ -20,10 +20,9 @@ fn decision(outcome: Outcome, reset_after: Nanos) -> Decision<'static> {
             period: Nanos::from_secs(60),
             answers: Answers::of_no_rule(),
         }),
-        all: Vec::new(),
         stale: Some(Nanos::from_millis(7)),
         now: NOW,
-        advised: Vec::new(),
+        besides: None,
     }
 }
 
@@ -155,7 +154,6 @@ fn a_lost_store_is_503_and_an_unknown_rule_404() {
 fn without_a_limit_there_are_nulls_and_no_headers() {
     let unlimited = Decision {
         limit: None,
-        all: Vec::new(),
         stale: None,
         ..decision(Outcome::Unlimited, Nanos::ZERO)
     };
