@@ -193,6 +193,10 @@ impl Snapshot<'_> {
             }
             Subject::Rule { rule, key, tier } => self.rules.named(rule, key, tier, applied),
             Subject::Described(described) => self.rules.matching(&described, now, applied),
+            Subject::Descriptor(descriptor) => {
+                self.rules.described_by(&descriptor, applied);
+                return None;
+            }
         };
         let missing = found.err()?;
         Some(Decision::not_found(missing, now))

@@ -9,6 +9,7 @@ mod applied;
 mod caller;
 mod clients;
 mod described;
+mod descriptor;
 mod duration;
 mod explain;
 mod expression;
@@ -44,6 +45,7 @@ use std::sync::Arc;
 
 use crate::units::{Answers, Key, KeyHasher, Limit, LimitId, Series, Timestamp};
 use caller::{Caller, Callers};
+use descriptor::Domains;
 use group::Standing;
 use identity::Uncounted;
 use path::Path;
@@ -58,6 +60,7 @@ pub use applied::{Applied, AppliedLimits, NotFound};
 pub use caller::CallerKnown;
 pub use clients::Noticed;
 pub use described::{Described, Pairs};
+pub use descriptor::{Descriptor, StatedLimit, Unit};
 pub use duration::{DurationError, parse_duration};
 pub use explain::{Counted, CountedAs, RuleExplained, Why};
 pub use expression::ExpressionError;
@@ -80,6 +83,8 @@ pub struct RuleSet {
     by_name: HashMap<String, usize, foldhash::fast::RandomState>,
     targets: Targets,
     callers: Callers,
+    domains: Domains,
+    strict_domains: bool,
 }
 
 /// A rule set, and what is doubtful about its files.

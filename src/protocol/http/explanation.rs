@@ -131,7 +131,9 @@ impl Explanation {
                 let explained = snapshot.explain(described, request.cost, now);
                 Ok(Explanation::told(explained))
             }
-            Subject::Rule { .. } | Subject::Throttle { .. } => Err(BadRequest::NotDescribed),
+            Subject::Rule { .. } | Subject::Throttle { .. } | Subject::Descriptor(_) => {
+                Err(BadRequest::NotDescribed)
+            }
         })
     }
 
