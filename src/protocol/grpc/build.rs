@@ -8,11 +8,13 @@ const DIRECTORY: &str = "src/protocol/grpc/proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={DIRECTORY}");
-    let described = protox::compile(["rls.proto"], [DIRECTORY])?;
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo names no OUT_DIR")?);
+    let mut compiler = protox::Compiler::new([DIRECTORY])?;
+    compiler.include_imports(true).open_file("rls.proto")?;
+    let encoded = compiler.encode_file_descriptor_set();
+    std::fs::write(out.join("descriptors.bin"), encoded)?;
     prost_build::Config::new()
-        .file_descriptor_set_path(out.join("descriptors.bin"))
         .include_file("messages.rs")
-        .compile_fds(described)?;
+        .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }

@@ -1,0 +1,212 @@
+use std::cmp::Reverse;
+
+use prost_types::{Duration, Struct};
+
+use super::messages::envoy::config::core::v3::HeaderValue;
+use super::messages::envoy::service::ratelimit::v3::RateLimitResponse;
+use super::messages::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit as WireUnit;
+use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{
+    Code, DescriptorStatus, RateLimit,
+};
+use super::metadata::metadata;
+use crate::engine::{Decision, DescribedLimit, Outcome};
+use crate::protocol::headers::{self, FieldName};
+use crate::rules::Unit;
+use crate::units::Nanos;
+
+/// What callers are told beside the statuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Telling {
+    /// The fields that the gateway is to add to its response.
+    pub headers: Headers,
+    /// Whether the gateway's other filters are told of the decision.
+    pub dynamic_metadata: bool,
+}
+
+/// Which fields the gateway is to add to its response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Headers {
+    /// None.
+    None,
+    /// `Retry-After`, where waiting helps.
+    #[default]
+    RetryAfter,
+    /// All that the HTTP door tells.
+    All,
+}
+
+/// A limit refuses because the store is lost: no answer about the caller is to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store is lost, and a limit refuses without it")]
+pub struct StoreLost;
+
+/// Gathers the decisions of one call.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    statuses: Vec<DescriptorStatus>,
+    telling: Telling,
+    /// What is told beside the statuses, and of which decision.
+    told: Option<(Rank, Vec<HeaderValue>, Option<Struct>)>,
+    refused: bool,
+    store_lost: bool,
+}
+
+/// Which decision is told of: a refusal before all, of several the one with the longest
+/// wait; else the one with least remaining.
+type Rank = (bool, Nanos, Reverse<u64>);
+
+impl Answers {
+    /// Answers to so many descriptors, which are admitted until it is said otherwise.
+    pub fn new(descriptors: usize, telling: Telling) -> Answers {
+        Answers {
+            statuses: vec![status(Code::Ok); descriptors],
+            telling,
+            told: None,
+            refused: false,
+            store_lost: false,
+        }
+    }
+
+    /// Sets the answer to the descriptor at `place`, from 0.
+    pub fn set(&mut self, place: usize, decision: &Decision<'_>) {
+        let allowed = match decision.outcome {
+            // A descriptor without a rule has no limit.
+            Outcome::UnknownRule => true,
+            Outcome::Unavailable => {
+                self.store_lost = true;
+                return;
+            }
+            outcome => outcome.is_allowed(),
+        };
+        self.refused |= !allowed;
+        let Some(answer) = self.statuses.get_mut(place) else {
+            return;
+        };
+        *answer = status(if allowed { Code::Ok } else { Code::OverLimit });
+        if let Some(limit) = decision.figures() {
+            answer.current_limit = Some(current(limit));
+            answer.limit_remaining = saturated(limit.remaining);
+            answer.duration_until_reset = Some(duration(limit.reset_after));
+        }
+        self.tell(decision, allowed);
+    }
+
+    fn tell(&mut self, decision: &Decision<'_>, allowed: bool) {
+        if self.telling.headers == Headers::None && !self.telling.dynamic_metadata {
+            return;
+        }
+        let figures = decision.figures();
+        if allowed && figures.is_none() {
+            return;
+        }
+        let wait = match decision.outcome {
+            outcome if allowed || outcome.retry_after().is_some() => {
+                outcome.retry_after().unwrap_or(Nanos::ZERO)
+            }
+            _ => Nanos::MAX,
+        };
+        let remaining = figures.map_or(0, |limit| limit.remaining);
+        let rank: Rank = (!allowed, wait, Reverse(remaining));
+        if self.told.as_ref().is_some_and(|(told, ..)| *told >= rank) {
+            return;
+        }
+        let metadata = self.telling.dynamic_metadata.then(|| metadata(decision));
+        self.told = Some((rank, fields(decision, self.telling.headers), metadata));
+    }
+
+    /// The response.
+    ///
+    /// # Errors
+    /// [`StoreLost`], if any limit refuses for that: the gateway knows best what to do then.
+    pub fn finish(self) -> Result<RateLimitResponse, StoreLost> {
+        if self.store_lost {
+            return Err(StoreLost);
+        }
+        let overall = if self.refused {
+            Code::OverLimit
+        } else {
+            Code::Ok
+        };
+        let (headers, metadata) = match self.told {
+            Some((_, headers, metadata)) => (headers, metadata),
+            None => (Vec::new(), None),
+        };
+        Ok(RateLimitResponse {
+            overall_code: overall.into(),
+            statuses: self.statuses,
+            response_headers_to_add: headers,
+            dynamic_metadata: metadata,
+        })
+    }
+}
+
+fn status(code: Code) -> DescriptorStatus {
+    DescriptorStatus {
+        code: code.into(),
+        ..DescriptorStatus::default()
+    }
+}
+
+/// The limit as gateways have it: so many requests in a time, which of a bucket is the time in
+/// which it refills. A time that is several of a unit is told with a multiplier.
+fn current(limit: &DescribedLimit<'_>) -> RateLimit {
+    let (unit, times) = unit(limit.refill_time());
+    RateLimit {
+        requests_per_unit: saturated(limit.limit),
+        unit: unit.into(),
+        name: limit.rule.to_owned(),
+        unit_multiplier: (times > 1).then_some(times),
+    }
+}
+
+fn unit(period: Nanos) -> (WireUnit, u32) {
+    let units = [
+        (Unit::Year, WireUnit::Year),
+        (Unit::Month, WireUnit::Month),
+        (Unit::Week, WireUnit::Week),
+        (Unit::Day, WireUnit::Day),
+        (Unit::Hour, WireUnit::Hour),
+        (Unit::Minute, WireUnit::Minute),
+        (Unit::Second, WireUnit::Second),
+    ];
+    let told = units.into_iter().find_map(|(unit, wire)| {
+        let one = unit.period().get();
+        let whole = period.get() / one;
+        let exact = whole > 0 && period.get() % one == 0;
+        Some((wire, u32::try_from(whole).ok()?)).filter(|_| exact)
+    });
+    told.unwrap_or((WireUnit::Unknown, 1))
+}
+
+fn duration(span: Nanos) -> Duration {
+    const SECOND: u64 = 1_000_000_000;
+    Duration {
+        seconds: i64::try_from(span.get() / SECOND).unwrap_or(i64::MAX),
+        nanos: i32::try_from(span.get() % SECOND).unwrap_or_default(),
+    }
+}
+
+fn saturated(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn fields(decision: &Decision<'_>, wanted: Headers) -> Vec<HeaderValue> {
+    let header = |name: FieldName, value| HeaderValue {
+        key: name.text().to_ascii_lowercase(),
+        value,
+    };
+    match wanted {
+        Headers::None => Vec::new(),
+        Headers::RetryAfter => headers::retry_after(decision.outcome)
+            .map(|seconds| header(FieldName::RetryAfter, seconds.to_string()))
+            .into_iter()
+            .collect(),
+        Headers::All => headers::fields(decision)
+            .into_iter()
+            .map(|field| header(field.name, field.value))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
