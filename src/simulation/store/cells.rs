@@ -136,7 +136,7 @@ impl<'a> Turn<'a> {
             return None;
         }
         let (cost, mut grant) = (signed(delta.cost), 0.0);
-        bucket.debt = (bucket.debt + cost).clamp(0.0, MAX_DEBT);
+        bucket.debt = owing(bucket.debt, cost, float(delta.room));
         if let Some(ask) = delta.ask {
             bucket.demand = (bucket.demand + signed(ask.demand)).clamp(0.0, MAX_COUNT);
             grant = self.grant(ask, float(delta.room) - bucket.debt, self.open);
@@ -232,6 +232,17 @@ impl<'a> Turn<'a> {
             self.demands.push(whole(demand));
         }
     }
+}
+
+/// What a bucket with this `debt` and `room` owes after `cost`: no cost takes it past twice
+/// its room.
+pub(super) fn owing(debt: f64, cost: f64, room: f64) -> f64 {
+    let most = if cost > 0.0 {
+        debt.max(2.0 * room)
+    } else {
+        debt
+    };
+    (debt + cost).min(most).clamp(0.0, MAX_DEBT)
 }
 
 /// Whether a delta leaves so little, as its node says, that all must know.
