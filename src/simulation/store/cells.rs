@@ -50,7 +50,7 @@ pub struct Bucket {
 /// Beyond 2^53 a count would no longer be exact.
 const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
 /// The largest number below 2^63 that a double can hold.
-pub(super) const MAX_DEBT: f64 = 9_223_372_036_854_774_784.0;
+const MAX_DEBT: f64 = 9_223_372_036_854_774_784.0;
 
 /// One batch's turn in the store.
 pub(super) struct Turn<'a> {
@@ -252,7 +252,7 @@ fn is_large(delta: &Delta, total: f64) -> bool {
 }
 
 #[allow(clippy::cast_precision_loss)] // As in the scripts.
-fn float(number: u64) -> f64 {
+pub(super) fn float(number: u64) -> f64 {
     number as f64
 }
 
