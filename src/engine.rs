@@ -28,7 +28,7 @@ use crate::units::{
 use judged::{Judged, Tally};
 use per_call::PerCall;
 
-pub use authority::{Answering, Authority, Counted, Question, Ruling, Unanswered};
+pub use authority::{Answering, Authority, Counted, Purpose, Question, Ruling, Unanswered};
 pub use decision::{Advised, Decision, Described as DescribedLimit, Outcome};
 pub use explained::{Explained, Said};
 pub use pending::{Begun, Pending};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::judged::{Judged, Tally};
-use super::{Counted, Decision, Engine, Places, Question, Ruling, Unanswered};
+use super::{Counted, Decision, Engine, Places, Purpose, Question, Ruling, Unanswered};
 use crate::rules::{Applied, AppliedLimits};
 use crate::units::{Consistency, Cost, Timestamp};
 
@@ -51,6 +51,7 @@ impl Pending {
                     .map(|index| counted(&applied[*index]))
                     .collect(),
                 cost,
+                purpose: Purpose::Check,
             },
             asked,
             tally,

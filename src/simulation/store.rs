@@ -173,7 +173,11 @@ impl SimStore {
                 }
             }
         }
-        Some(Ruling { at, outcomes })
+        Some(Ruling {
+            at,
+            outcomes,
+            dropped: Vec::new(),
+        })
     }
 
     fn windows(&mut self, batch: &Batch, turn: &mut Turn<'_>) {
