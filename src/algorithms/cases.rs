@@ -271,7 +271,11 @@ fn c36_a_charge_past_the_limit_leaves_nothing_until_it_is_paid_off() {
         let at = cell.at();
         cell.state.charge(&cell.quota, Cost::new(1_480), at);
         let told = cell.peek();
-        assert_eq!((told.verdict, told.remaining), (refused(wait), 0), "{algorithm:?}");
+        assert_eq!(
+            (told.verdict, told.remaining),
+            (refused(wait), 0),
+            "{algorithm:?}"
+        );
         cell.now += wait - 1;
         assert!(!cell.admits(1), "{algorithm:?}");
         cell.now += 1;

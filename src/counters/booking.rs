@@ -140,17 +140,16 @@ impl Counters {
         limit: &Arc<Limit>,
         refund: impl FnOnce(&mut Cell) -> (Booked, Signal),
     ) -> Booked {
-        let known = self.overflow.get(&limit.id).map(|shared| Arc::clone(&shared));
+        let known = self
+            .overflow
+            .get(&limit.id)
+            .map(|shared| Arc::clone(&shared));
         let booked = known.and_then(|shared| self.book(shared_key(&shared), refund));
         booked.unwrap_or(Booked::Dropped)
     }
 
     /// Does something to the cell of `key`, if there is one.
-    fn book(
-        &self,
-        key: Key,
-        does: impl FnOnce(&mut Cell) -> (Booked, Signal),
-    ) -> Option<Booked> {
+    fn book(&self, key: Key, does: impl FnOnce(&mut Cell) -> (Booked, Signal)) -> Option<Booked> {
         let (booked, signal) = does(self.bank(key).get_mut(&key)?.value_mut());
         self.tell(key, signal);
         Some(booked)
@@ -342,9 +341,7 @@ fn still_counts(quota: &Quota, moment: Timestamp, now: Timestamp) -> bool {
         Algorithm::FixedWindow => moment.window(period) >= now.window(period),
         Algorithm::SlidingWindow => moment.window(period).next() >= now.window(period),
         Algorithm::SlidingLog => now.since(moment) < period,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-            now.since(moment) <= quota.drain_time()
-        }
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => now.since(moment) <= quota.drain_time(),
     }
 }
 

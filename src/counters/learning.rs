@@ -81,7 +81,12 @@ impl Cell {
             }
             Body::Log(log) => {
                 let upto = answer.upto.saturating_add_unsigned(granted.get());
-                log.learn(&limit.quota, slot, answer.total.saturating_add_signed(upto.saturating_neg()), now);
+                log.learn(
+                    &limit.quota,
+                    slot,
+                    answer.total.saturating_add_signed(upto.saturating_neg()),
+                    now,
+                );
             }
         }
         if let (Body::Window { state, .. }, Some(edge)) = (&self.body, &mut self.edge)

@@ -80,7 +80,11 @@ fn a_charge_past_the_limit_is_sent_like_any_cost_and_the_cell_wants_to_say_so_at
         let told = node.counters.next_dirty();
         assert_eq!(told, Some(node.key), "{algorithm:?}");
         let patience = node.counters.patience(node.key, START);
-        assert_eq!(patience, Some(Pace::default().min_interval), "{algorithm:?}");
+        assert_eq!(
+            patience,
+            Some(Pace::default().min_interval),
+            "{algorithm:?}"
+        );
         assert_eq!(node.sum(START), 1_500 * unit, "{algorithm:?}");
         assert_eq!(node.sum(START), 0);
     }
@@ -175,10 +179,7 @@ fn a_refund_of_what_another_node_admitted_is_told_and_never_goes_below_zero_here
         assert_eq!(node.left(START), 700, "{algorithm:?}");
         assert_eq!(node.sum(START), 300 * unit, "{algorithm:?}");
     }
-    let alone = Node::of(
-        limit(Algorithm::FixedWindow, 10, MINUTE),
-        Fleet::alone(),
-    );
+    let alone = Node::of(limit(Algorithm::FixedWindow, 10, MINUTE), Fleet::alone());
     assert_eq!(alone.refund(5, START), Booked::Dropped);
     assert_eq!(alone.counters.cells(), 0);
     alone.take(3, START);

@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(slices.names.len(), 5);
         assert_eq!(
             slices.first + 2,
-            i64::try_from(NOW.as_nanos() >> 36).unwrap()
+            i64::try_from(NOW.as_nanos() >> 37).unwrap()
         );
         let log = form().keys(&counted(Algorithm::SlidingLog), NOW);
         let fingerprint = u128::from_be_bytes(counted(Algorithm::SlidingLog).key.to_bytes());
@@ -367,7 +367,11 @@ mod tests {
         let ruling = |verdict| {
             let outcomes = vec![outcome(verdict)];
             let dropped = Vec::new();
-            Ok(Answer::Ruling(Ruling { at, outcomes, dropped }))
+            Ok(Answer::Ruling(Ruling {
+                at,
+                outcomes,
+                dropped,
+            }))
         };
         let delay = Nanos::new(3_000);
         let admitted = Verdict::Admitted { delay };
