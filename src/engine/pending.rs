@@ -3,7 +3,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::judged::{Judged, Tally};
-use super::{Counted, Decision, Engine, Places, Question, Ruling, Unanswered};
+use super::receipts::Reservation;
+use super::{Counted, Decision, Engine, Places, Purpose, Question, Ruling, Unanswered};
 use crate::rules::{Applied, AppliedLimits};
 use crate::units::{Consistency, Cost, Timestamp};
 
@@ -17,7 +18,7 @@ pub enum Begun<'s> {
 }
 
 /// A check whose other limits have admitted it, and are charged, and whose strict limits
-/// must be asked. It holds no rules, so it may wait.
+/// must be asked; or a report that these must be told of. It holds no rules, so it may wait.
 ///
 /// Dropped instead of settled (a client hung up), what was taken stays taken.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Pending {
     asked: Places,
     question: Question,
     tally: Tally,
+    /// Of a check that will be settled.
+    reservation: Option<Reservation>,
 }
 
 impl Pending {
@@ -35,8 +38,9 @@ impl Pending {
     pub(super) fn new(
         applied: &AppliedLimits<'_>,
         asked: Places,
-        cost: Cost,
+        (cost, purpose): (Cost, Purpose),
         tally: Tally,
+        reservation: Option<Reservation>,
     ) -> Pending {
         let counted = |one: &Applied<'_>| Counted {
             limit: Arc::clone(one.limit),
@@ -51,9 +55,11 @@ impl Pending {
                     .map(|index| counted(&applied[*index]))
                     .collect(),
                 cost,
+                purpose,
             },
             asked,
             tally,
+            reservation,
         }
     }
 
@@ -79,6 +85,17 @@ impl Pending {
         let decided_at = ruling.as_ref().map_or(now, |ruling| ruling.at);
         for (number, index) in self.asked.iter().enumerate() {
             let Counted { limit, key, weight } = &self.limits[*index];
+            if self.question.purpose != Purpose::Check {
+                let one = applied(&self.limits[*index]);
+                if let Some(ruling) = &ruling {
+                    let judged = Judged::ruled(ruling.outcomes[number]);
+                    tally.note(*index, *key, Cost::ZERO, judged);
+                } else {
+                    engine.book_unanswered(&one, self.question.purpose, cost, now);
+                    engine.tell(&mut tally, *index, &one, now);
+                }
+                continue;
+            }
             let Some(ruling) = &ruling else {
                 let one = applied(&self.limits[*index]);
                 engine.take_without_store(&mut tally, *index, &one, cost, now);
@@ -112,6 +129,14 @@ impl Pending {
         if tally.advisers {
             let limits = self.limits.iter().map(applied);
             engine.advise(&mut tally, limits, cost, now);
+        }
+        if let Some(reservation) = self.reservation.take()
+            && !tally.refused
+        {
+            let limits = self.limits.iter().map(applied);
+            let ruled = ruling.as_ref().map(|ruling| ruling.at);
+            let receipt = tally.receipt(limits, cost, (&self.asked, ruled), now);
+            reservation.keep(receipt, now);
         }
         tally.decision(
             |index| self.limits.get(index).map(|one| &*one.limit),

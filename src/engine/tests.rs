@@ -1,3 +1,4 @@
+mod booking;
 mod modes;
 mod reload;
 mod strict;
