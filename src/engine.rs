@@ -27,7 +27,7 @@ use crate::algorithms::Verdict;
 use crate::counters::{By, Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
 use crate::units::{
-    Answers, Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp,
+    Answers, Consistency, Cost, Key, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp,
 };
 use judged::{Judged, Tally};
 use per_call::PerCall;
@@ -49,6 +49,7 @@ pub struct Engine {
     counters: Arc<Counters>,
     per_call: PerCall,
     receipts: Arc<Receipts>,
+    stated: PerCall,
     unasked: AtomicU64,
 }
 
@@ -59,7 +60,8 @@ impl Engine {
         Engine {
             rules: ArcSwap::from_pointee(rules),
             counters,
-            per_call: PerCall::new(secret),
+            per_call: PerCall::new(PerCall::THROTTLE, secret),
+            stated: PerCall::new(PerCall::STATED, secret),
             receipts: Arc::new(Receipts::new(secret, ReceiptBounds::default())),
             unasked: AtomicU64::new(0),
         }
@@ -68,6 +70,7 @@ impl Engine {
     /// The same engine, with the pace of the limits whose quota comes with each call.
     pub fn paced(mut self, pace: Pace) -> Engine {
         self.per_call = self.per_call.paced(pace);
+        self.stated = self.stated.paced(pace);
         self
     }
 
@@ -221,29 +224,50 @@ impl Snapshot<'_> {
             Subject::Throttle { key, quota } => {
                 let limit = self.engine.per_call.limit(quota);
                 let key = PerCall::key(&limit, key);
-                let one = Applied {
-                    limit: &limit,
-                    key,
-                    weight: 1,
-                };
-                let judged = self.engine.take(&one, request.cost, now);
-                return Some(Decision {
-                    outcome: judged.outcome,
-                    limit: Some(judged.described(PerCall::NAMES, Answers::of_no_rule(), &limit)),
-                    stale: judged.stale,
-                    now,
-                    besides: None,
-                });
+                return Some(self.per_call(PerCall::THROTTLE, &limit, key, request.cost, now));
             }
             Subject::Rule { rule, key, tier } => self.rules.named(rule, key, tier, applied),
             Subject::Described(described) => self.rules.matching(&described, now, applied),
             Subject::Descriptor(descriptor) => {
+                let stated = descriptor.stated.map(PerCall::stated);
+                if let Some(Ok(quota)) = stated {
+                    if !self.rules.has_domain(descriptor.domain) {
+                        return None;
+                    }
+                    let limit = self.engine.stated.limit(quota);
+                    let key = PerCall::key_of_stated(&limit, &descriptor);
+                    return Some(self.per_call(PerCall::STATED, &limit, key, request.cost, now));
+                }
                 self.rules.described_by(&descriptor, applied);
                 return None;
             }
         };
         let missing = found.err()?;
         Some(Decision::not_found(missing, now))
+    }
+
+    /// Decides by a `limit` that came with the call, which is told by these `names`.
+    fn per_call(
+        &self,
+        names: (&'static str, &'static str),
+        limit: &Arc<Limit>,
+        key: Key,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'_> {
+        let one = Applied {
+            limit,
+            key,
+            weight: 1,
+        };
+        let judged = self.engine.take(&one, cost, now);
+        Decision {
+            outcome: judged.outcome,
+            limit: Some(judged.described(names, Answers::of_no_rule(), limit)),
+            stale: judged.stale,
+            now,
+            besides: None,
+        }
     }
 
     /// All or nothing: takes from every cell, and gives back at the first refusal. Answers

@@ -3,7 +3,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 
-use crate::units::{Key, KeySecret, Limit, LimitId, Pace, Quota};
+use crate::rules::{Descriptor, StatedLimit};
+use crate::units::{
+    Algorithm, EncodedIdentity, Key, KeySecret, Limit, LimitId, Pace, Quota, QuotaError,
+};
 
 /// Makes limits of the quotas that come with each call, so that their cells look
 /// like all others. All of them are one counter space: the state belongs to the key.
@@ -19,18 +22,15 @@ const MAX_KNOWN: usize = 1_024;
 
 impl PerCall {
     /// Rule and limit, as they are told.
-    pub(super) const NAMES: (&'static str, &'static str) = ("", "throttle");
+    pub(super) const THROTTLE: (&'static str, &'static str) = ("", "throttle");
+    /// The same for limits that descriptors state.
+    pub(super) const STATED: (&'static str, &'static str) = ("", "stated");
 
-    pub(super) fn new(secret: &KeySecret) -> PerCall {
+    /// The limits of the counter space that is called as they are.
+    pub(super) fn new((rule, name): (&str, &str), secret: &KeySecret) -> PerCall {
         // Any quota will do: the first call brings another.
-        let (rule, name) = PerCall::NAMES;
-        let limit = Limit::new(
-            LimitId::of_space("throttle"),
-            rule,
-            name,
-            Quota::BAN,
-            secret,
-        );
+        let id = LimitId::of_space(name);
+        let limit = Limit::new(id, rule, name, Quota::BAN, secret);
         PerCall {
             recent: ArcSwap::from_pointee(limit),
             known: DashMap::new(),
@@ -75,5 +75,28 @@ impl PerCall {
     /// Who is counted.
     pub(super) fn key(limit: &Limit, identity: &[u8]) -> Key {
         limit.hasher.key_of("key", identity)
+    }
+
+    /// The quota that a descriptor states.
+    ///
+    /// # Errors
+    /// None: the windows of gateways can all be computed with.
+    pub(super) fn stated(stated: StatedLimit) -> Result<Quota, QuotaError> {
+        let (requests, period) = (u64::from(stated.requests), stated.unit.period());
+        Quota::new(Algorithm::FixedWindow, requests, period, None)
+    }
+
+    /// Who is counted where a descriptor states its limit: the limit is part of it, so that
+    /// one that changes counts afresh, as gateways that state several for the same entries
+    /// expect.
+    pub(super) fn key_of_stated(limit: &Limit, descriptor: &Descriptor<'_>) -> Key {
+        let quota = &limit.quota;
+        let mut identity = EncodedIdentity::of("domain", Some(descriptor.domain.as_bytes()));
+        for (key, value) in descriptor.entries {
+            identity.component(key, Some(value.as_bytes()));
+        }
+        identity.component("amount", Some(&quota.amount().to_le_bytes()));
+        identity.component("period", Some(&quota.period().get().to_le_bytes()));
+        limit.hasher.key(&identity)
     }
 }

@@ -4,6 +4,8 @@
 mod answers;
 mod api_keys;
 mod callers;
+mod descriptors;
+mod envoy;
 mod fields;
 mod grant;
 mod identity;
@@ -22,8 +24,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::caller::Callers;
+use super::descriptor::{ByDescriptor, Entry};
 use super::fault::{At, Fault, Problem, quote};
-use super::identity::Identity;
+use super::identity::{Identity, Normalize, OnMissing};
 use super::preflight::Preflight;
 use super::reader::{Fields, Report, Spot, flag, number, text, wrong_kind};
 use super::source::Defaults;
@@ -32,6 +35,7 @@ use super::tree::{Node, Value};
 use super::weight::Weight;
 use crate::units::Answers;
 use answers::AnswersSpec;
+use descriptors::KnownEntries;
 use grant::grant;
 use identity::IdentitySpec;
 use limit::Scope;
@@ -45,8 +49,16 @@ pub(super) use limit::Tier;
 pub(super) use overrides::OverrideSpec;
 
 /// The names at the top of a file.
-pub(crate) const FILE: [&str; 8] = [
-    "rules", "defaults", "answers", "policies", "clients", "api_keys", "jwt", "tiers",
+pub(crate) const FILE: [&str; 9] = [
+    "rules",
+    "defaults",
+    "answers",
+    "policies",
+    "clients",
+    "api_keys",
+    "jwt",
+    "tiers",
+    "strict_domains",
 ];
 const DEFAULTS: [&str; 8] = [
     "algorithm",
@@ -58,7 +70,7 @@ const DEFAULTS: [&str; 8] = [
     "on_missing",
     "normalize",
 ];
-const RULE: [&str; 28] = [
+const RULE: [&str; 31] = [
     "name",
     "endpoint",
     "method",
@@ -87,6 +99,9 @@ const RULE: [&str; 28] = [
     "on_missing",
     "normalize",
     "cost",
+    "domain",
+    "descriptors",
+    "replaces",
 ];
 
 /// A rule as its file states it, with every default filled in.
@@ -106,6 +121,8 @@ pub(super) struct RuleSpec {
     pub(super) is_enabled: bool,
     /// At most 100.
     pub(super) percent: u64,
+    /// `None` for a rule that is for described requests.
+    pub(super) by_descriptor: Option<Box<ByDescriptor>>,
     file: Arc<str>,
     at: At,
 }
@@ -148,6 +165,10 @@ pub(super) struct Schema<'d> {
     named: Vec<tiers::Named>,
     /// The files that were read beside the rules.
     pub(super) files: Vec<PathBuf>,
+    /// Domains, and entries in them, for which no rule is.
+    pub(super) exempt: Vec<(Box<str>, Vec<Entry>)>,
+    known: KnownEntries,
+    pub(super) strict_domains: bool,
 }
 
 impl<'d> Schema<'d> {
@@ -162,6 +183,9 @@ impl<'d> Schema<'d> {
             tiers: None,
             named: Vec::new(),
             files: Vec::new(),
+            exempt: Vec::new(),
+            known: KnownEntries::default(),
+            strict_domains: false,
         }
     }
 
@@ -178,6 +202,9 @@ impl<'d> Schema<'d> {
             report.warn(&top, Problem::EmptyFile);
             return Vec::new();
         }
+        if envoy::is_one(root) {
+            return self.envoy(file, root, report);
+        }
         let want = "a rule file; write `rules:` and a list of rules";
         let Some(fields) = Fields::read(root, &top, &FILE, want, report) else {
             return Vec::new();
@@ -188,6 +215,8 @@ impl<'d> Schema<'d> {
         settings.answers = fields
             .with("answers", &top, report, AnswersSpec::read)
             .unwrap_or_default();
+        let strict = fields.with("strict_domains", &top, report, flag);
+        self.strict_domains |= strict.unwrap_or(false);
         let Some(rules) = fields.get("rules") else {
             if !FILE[2..].iter().any(|field| fields.get(field).is_some()) {
                 report.warn(&top, Problem::EmptyFile);
@@ -228,13 +257,30 @@ impl<'d> Schema<'d> {
         let want = "a rule; write {endpoint: /path, limits: {default: {requests: 10, window: 1m}}}";
         let fields = Fields::read(node, spot, &RULE, want, report)?;
         let target = target(&fields, Spelling::default(), spot, report);
-        let name = self.name(file, &fields, target.as_ref(), spot, report);
+        let by_descriptor = self.by_descriptor(file, &fields, spot, report);
+        let is_by_descriptor = fields.get("domain").is_some();
+        let implied = match &by_descriptor {
+            Some(by) => {
+                let is_taken = |name: &str| self.names.contains_key(name);
+                Some(descriptors::name_of(&by.domain, &by.entries, is_taken))
+            }
+            None if is_by_descriptor => None,
+            None => target.as_ref().map(stated_endpoint),
+        };
+        let name = self.name(file, &fields, implied, spot, report);
         let who = IdentitySpec::read(&fields, spot, report);
         let at = fields.get("key").map_or(spot.at, |node| node.at);
         let tokens = &mut self.callers.tokens;
-        let identity = target
-            .as_ref()
-            .and_then(|target| who.identity(identity, target, tokens, spot, at, report));
+        let identity = match &target {
+            // Its entries are who is counted.
+            _ if is_by_descriptor => Some(Identity::new(
+                &[],
+                OnMissing::default(),
+                Normalize::default(),
+            )),
+            Some(target) => who.identity(identity, target, tokens, spot, at, report),
+            None => None,
+        };
         let own = Settings::read(&fields, spot, report);
         let pace = own.pace(&fields, None, self.defaults.pace, spot, report);
         let scope = Scope {
@@ -270,13 +316,25 @@ impl<'d> Schema<'d> {
         let consistency = limits.map(|limit| limit.consistency);
         idle::warn(&fields, &own, consistency, spot, report);
         let grants_all = tiers.iter().all(|tier| tier.limits.is_empty());
-        if grants_all && fields.get("group").or(fields.get("overrides")).is_none() {
+        let exempts = ["group", "overrides", "domain"];
+        if grants_all && exempts.iter().all(|field| fields.get(field).is_none()) {
             let at = fields.get("unlimited").map_or(spot.at, |node| node.at);
             report.warn(&spot.field("unlimited", at), Problem::ExemptsNobody);
         }
         let weight = who.weight(&tiers, &fields, spot, report);
+        let name = name?;
+        let by_descriptor = match (by_descriptor, fields.get("replaces")) {
+            (None, _) if is_by_descriptor => return None,
+            (Some(mut by), replaces) => {
+                let at = replaces.map_or(spot.at, |node| node.at);
+                descriptors::not_itself(&name, &by.replaces, spot, at, report);
+                by.called = Some(name.as_str().into());
+                Some(Box::new(by))
+            }
+            (None, _) => None,
+        };
         Some(RuleSpec {
-            name: name?,
+            name,
             target: target?,
             identity: identity?,
             weight,
@@ -288,28 +346,28 @@ impl<'d> Schema<'d> {
             priority: priority.unwrap_or(0),
             is_enabled: is_enabled.unwrap_or(true),
             percent: percent.unwrap_or(100),
+            by_descriptor,
             file: Arc::clone(file),
             at: node.at,
         })
     }
 
-    /// The rule's name, stated or made of method and endpoint, if no rule has it yet.
+    /// The rule's name, stated or `implied` by what it is for, if no rule has it yet.
     fn name(
         &mut self,
         file: &Arc<str>,
         fields: &Fields<'_>,
-        target: Option<&Target>,
+        implied: Option<String>,
         spot: &Spot<'_>,
         report: &mut Report,
     ) -> Option<String> {
         let stated = fields.get("name");
         let at = stated.map_or(spot.at, |node| node.at);
         let here = spot.field("name", at);
-        let name = match (stated, target) {
+        let name = match (stated, implied) {
             (Some(node), _) => name(node, &here, report)?,
             (None, None) => return None,
-            (None, Some(target)) => {
-                let name = stated_endpoint(target);
+            (None, Some(name)) => {
                 if !is_name(&name) {
                     report.fault(&here, Problem::NeedsName);
                     return None;

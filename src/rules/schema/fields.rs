@@ -2,10 +2,11 @@
 
 use super::{DEFAULTS, FILE, RULE};
 use super::{answers, api_keys, callers, jwt, limit, overrides, tiers, when};
+use super::{descriptors, envoy};
 
 /// The fields of every kind of map in a rule file, under what that kind is called: `file`
 /// is the top of it. `config/schema.json` has the same.
-pub fn fields() -> [(&'static str, &'static [&'static str]); 15] {
+pub fn fields() -> [(&'static str, &'static [&'static str]); 20] {
     [
         ("file", &FILE),
         ("defaults", &DEFAULTS),
@@ -22,5 +23,10 @@ pub fn fields() -> [(&'static str, &'static [&'static str]); 15] {
         ("issuer", &jwt::ISSUER),
         ("tiers", &tiers::TIERS),
         ("tier_source", &tiers::SOURCE),
+        ("entry", &descriptors::ENTRY),
+        ("gateway_file", &envoy::TOP),
+        ("descriptor", &envoy::DESCRIPTOR),
+        ("rate_limit", &envoy::RATE_LIMIT),
+        ("replaced", &envoy::REPLACED),
     ]
 }
