@@ -6,4 +6,4 @@ pub mod headers;
 pub mod http;
 pub mod resp;
 
-mod text;
+pub(crate) mod text;

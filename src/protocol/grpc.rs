@@ -7,7 +7,7 @@ mod metadata;
 mod timeout;
 
 pub use answer::{Answers, Headers, StoreLost, Telling};
-pub use ask::{Asked, BadRequest, Check, Hits, MAX_MESSAGE};
+pub use ask::{Asked, BadRequest, Check, Entries, Hits, MAX_MESSAGE};
 pub use timeout::timeout;
 
 /// The messages, as the files under `proto` describe them.

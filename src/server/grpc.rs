@@ -4,7 +4,6 @@ mod codec;
 mod connection;
 mod gateway;
 mod health;
-mod hits;
 mod rate_limit;
 mod streams;
 

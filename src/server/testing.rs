@@ -57,6 +57,7 @@ fn insides(rules: RuleSet, fleet: Fleet, authority: Option<Arc<dyn Authority>>) 
         config: ServerConfig::default(),
         farewells: Arc::new(Semaphore::new(1)),
         long_bodies: Semaphore::new(1),
+        gateway: super::grpc::Gateway::new(),
     }
 }
 

@@ -11,7 +11,7 @@ use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{
 use super::metadata::metadata;
 use crate::engine::{Decision, DescribedLimit, Outcome};
 use crate::protocol::headers::{self, FieldName};
-use crate::rules::Unit;
+use crate::rules::{Matched, Unit};
 use crate::units::Nanos;
 
 /// What callers are told beside the statuses.
@@ -43,12 +43,28 @@ pub struct StoreLost;
 /// Gathers the decisions of one call.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    statuses: Vec<DescriptorStatus>,
+    rows: Vec<Row>,
     telling: Telling,
-    /// What is told beside the statuses, and of which decision.
-    told: Option<(Rank, Vec<HeaderValue>, Option<Struct>)>,
-    refused: bool,
+    /// What is told beside the statuses where the request is admitted, or refused by a limit
+    /// that refuses on its own; and what is told where quotas refuse it.
+    told: [Option<Told>; 2],
     store_lost: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Row {
+    status: DescriptorStatus,
+    /// What the rule calls its limit.
+    name: Option<String>,
+    /// Whether it refuses the request only together with all other quotas.
+    is_quota: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Told {
+    rank: Rank,
+    headers: Vec<HeaderValue>,
+    metadata: Option<Struct>,
 }
 
 /// Which decision is told of: a refusal before all, of several the one with the longest
@@ -58,12 +74,27 @@ type Rank = (bool, Nanos, Reverse<u64>);
 impl Answers {
     /// Answers to so many descriptors, which are admitted until it is said otherwise.
     pub fn new(descriptors: usize, telling: Telling) -> Answers {
+        let row = Row {
+            status: status(Code::Ok),
+            ..Row::default()
+        };
         Answers {
-            statuses: vec![status(Code::Ok); descriptors],
+            rows: vec![row; descriptors],
             telling,
-            told: None,
-            refused: false,
+            told: [None, None],
             store_lost: false,
+        }
+    }
+
+    /// Says which rule is for the descriptor at `place`, from 0: before its answer is
+    /// [set](Answers::set).
+    pub fn matched(&mut self, place: usize, rule: &Matched<'_>) {
+        if let Some(row) = self.rows.get_mut(place) {
+            row.name = rule.name.map(str::to_owned);
+            row.is_quota = rule.is_quota;
+            if rule.is_unlimited {
+                row.status.limit_remaining = u32::MAX;
+            }
         }
     }
 
@@ -78,20 +109,22 @@ impl Answers {
             }
             outcome => outcome.is_allowed(),
         };
-        self.refused |= !allowed;
-        let Some(answer) = self.statuses.get_mut(place) else {
+        let Some(row) = self.rows.get_mut(place) else {
             return;
         };
-        *answer = status(if allowed { Code::Ok } else { Code::OverLimit });
+        let code = if allowed { Code::Ok } else { Code::OverLimit };
+        row.status.code = code.into();
         if let Some(limit) = decision.figures() {
-            answer.current_limit = Some(current(limit));
-            answer.limit_remaining = saturated(limit.remaining);
-            answer.duration_until_reset = Some(duration(limit.reset_after));
+            let name = row.name.take();
+            row.status.current_limit = Some(current(limit, name));
+            row.status.limit_remaining = saturated(limit.remaining);
+            row.status.duration_until_reset = Some(duration(limit.reset_after));
         }
-        self.tell(decision, allowed);
+        let apart = row.is_quota && !allowed;
+        self.tell(decision, allowed, apart);
     }
 
-    fn tell(&mut self, decision: &Decision<'_>, allowed: bool) {
+    fn tell(&mut self, decision: &Decision<'_>, allowed: bool, apart: bool) {
         if self.telling.headers == Headers::None && !self.telling.dynamic_metadata {
             return;
         }
@@ -99,19 +132,21 @@ impl Answers {
         if allowed && figures.is_none() {
             return;
         }
-        let wait = match decision.outcome {
-            outcome if allowed || outcome.retry_after().is_some() => {
-                outcome.retry_after().unwrap_or(Nanos::ZERO)
-            }
-            _ => Nanos::MAX,
+        let wait = match decision.outcome.retry_after() {
+            Some(wait) => wait,
+            None if allowed => Nanos::ZERO,
+            None => Nanos::MAX,
         };
         let remaining = figures.map_or(0, |limit| limit.remaining);
         let rank: Rank = (!allowed, wait, Reverse(remaining));
-        if self.told.as_ref().is_some_and(|(told, ..)| *told >= rank) {
-            return;
+        let told = &mut self.told[usize::from(apart)];
+        if told.as_ref().is_none_or(|told| told.rank < rank) {
+            *told = Some(Told {
+                rank,
+                headers: fields(decision, self.telling.headers),
+                metadata: self.telling.dynamic_metadata.then(|| metadata(decision)),
+            });
         }
-        let metadata = self.telling.dynamic_metadata.then(|| metadata(decision));
-        self.told = Some((rank, fields(decision, self.telling.headers), metadata));
     }
 
     /// The response.
@@ -122,18 +157,22 @@ impl Answers {
         if self.store_lost {
             return Err(StoreLost);
         }
-        let overall = if self.refused {
+        let refuses = |row: &Row| row.status.code() == Code::OverLimit;
+        let alone = self.rows.iter().any(|row| !row.is_quota && refuses(row));
+        let mut quotas = self.rows.iter().filter(|row| row.is_quota).peekable();
+        let together = quotas.peek().is_some() && quotas.all(refuses);
+        let overall = if alone || together {
             Code::OverLimit
         } else {
             Code::Ok
         };
-        let (headers, metadata) = match self.told {
-            Some((_, headers, metadata)) => (headers, metadata),
-            None => (Vec::new(), None),
-        };
+        let [told, by_quotas] = self.told;
+        let told = if together && !alone { by_quotas } else { told };
+        let (headers, metadata) =
+            told.map_or((Vec::new(), None), |told| (told.headers, told.metadata));
         Ok(RateLimitResponse {
             overall_code: overall.into(),
-            statuses: self.statuses,
+            statuses: self.rows.into_iter().map(|row| row.status).collect(),
             response_headers_to_add: headers,
             dynamic_metadata: metadata,
         })
@@ -149,12 +188,12 @@ fn status(code: Code) -> DescriptorStatus {
 
 /// The limit as gateways have it: so many requests in a time, which of a bucket is the time in
 /// which it refills. A time that is several of a unit is told with a multiplier.
-fn current(limit: &DescribedLimit<'_>) -> RateLimit {
+fn current(limit: &DescribedLimit<'_>, name: Option<String>) -> RateLimit {
     let (unit, times) = unit(limit.refill_time());
     RateLimit {
         requests_per_unit: saturated(limit.limit),
         unit: unit.into(),
-        name: limit.rule.to_owned(),
+        name: name.unwrap_or_else(|| limit.rule.to_owned()),
         unit_multiplier: (times > 1).then_some(times),
     }
 }

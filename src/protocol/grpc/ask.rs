@@ -4,7 +4,6 @@ use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescript
 use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use super::messages::envoy::r#type::v3::RateLimitUnit;
 use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
-use crate::engine::{Request, Subject};
 use crate::rules::{Descriptor, StatedLimit, Unit};
 use crate::units::Cost;
 
@@ -94,22 +93,26 @@ impl Check<'_> {
         }
     }
 
-    /// Hands the check to `decide` as the engine's request at this cost.
-    pub fn ask<R>(&self, cost: Cost, decide: impl FnOnce(&Request<'_>) -> R) -> R {
+    /// The descriptor's entries, in order.
+    pub fn entries(&self) -> Entries<'_> {
         let entries = self.descriptor.entries.iter();
-        let entries: SmallVec<[(&str, &str); 8]> = entries
+        entries
             .map(|entry| (entry.key.as_str(), entry.value.as_str()))
-            .collect();
-        decide(&Request {
-            subject: Subject::Descriptor(Descriptor {
-                domain: self.domain,
-                entries: &entries,
-                stated: self.descriptor.limit.as_ref().and_then(stated),
-            }),
-            cost,
-        })
+            .collect()
+    }
+
+    /// The descriptor as the engine has it, with its [`entries`](Check::entries).
+    pub fn descriptor<'e>(&'e self, entries: &'e [(&'e str, &'e str)]) -> Descriptor<'e> {
+        Descriptor {
+            domain: self.domain,
+            entries,
+            stated: self.descriptor.limit.as_ref().and_then(stated),
+        }
     }
 }
+
+/// Key and value of each entry of a descriptor.
+pub type Entries<'a> = SmallVec<[(&'a str, &'a str); 4]>;
 
 /// The limit that the gateway states; `None` without a unit that is known.
 fn stated(limit: &RateLimitOverride) -> Option<StatedLimit> {
@@ -210,22 +213,18 @@ mod tests {
         let told: Vec<String> = asked
             .checks()
             .map(|check| {
-                check.ask(Cost::new(4), |request| match request.subject {
-                    Subject::Descriptor(it) => {
-                        let cost = request.cost.get();
-                        format!("{} {:?} {:?} {cost}", it.domain, it.entries, it.stated)
-                    }
-                    _ => panic!("another subject"),
-                })
+                let entries = check.entries();
+                let it = check.descriptor(&entries);
+                format!("{} {:?} {:?}", it.domain, it.entries, it.stated)
             })
             .collect();
         assert_eq!(
             told,
             [
-                r#"d [("a", "1"), ("b", "")] Some(StatedLimit { requests: 9, unit: Minute }) 4"#,
-                "d [] None 4",
-                r#"d [("c", "2")] None 4"#,
-                r#"d [("c", "2")] None 4"#,
+                r#"d [("a", "1"), ("b", "")] Some(StatedLimit { requests: 9, unit: Minute })"#,
+                "d [] None",
+                r#"d [("c", "2")] None"#,
+                r#"d [("c", "2")] None"#,
             ]
         );
     }

@@ -219,3 +219,57 @@ fn other_filters_see_the_outcome_and_the_figures() {
     assert_eq!(see("remaining"), Kind::NumberValue(0.0));
     assert_eq!(see("reset_seconds"), Kind::NumberValue(42.0));
 }
+
+fn quotas(outcomes: &[(bool, Outcome)]) -> RateLimitResponse {
+    let mut answers = Answers::new(outcomes.len(), Telling::default());
+    for (place, (is_quota, outcome)) in outcomes.iter().enumerate() {
+        let rule = Matched {
+            rule: "a",
+            name: Some("called"),
+            is_unlimited: false,
+            is_quota: *is_quota,
+        };
+        answers.matched(place, &rule);
+        answers.set(place, &decision("a", *outcome, 0));
+    }
+    answers.finish().unwrap()
+}
+
+#[test]
+fn quotas_refuse_only_together() {
+    let over = |told: &RateLimitResponse| told.overall_code() == Code::OverLimit;
+    let told = quotas(&[(true, refused(3)), (true, ALLOWED)]);
+    assert!(!over(&told));
+    assert_eq!(told.statuses[0].code(), Code::OverLimit);
+    assert_eq!(headers(&told), []);
+    let told = quotas(&[(true, refused(3)), (true, refused(5)), (false, ALLOWED)]);
+    assert!(over(&told));
+    assert_eq!(headers(&told), [("retry-after", "5")]);
+    let told = quotas(&[(true, ALLOWED), (false, refused(2))]);
+    assert!(over(&told));
+    assert_eq!(headers(&told), [("retry-after", "2")]);
+}
+
+#[test]
+fn the_limit_has_the_name_that_the_rule_gives_it() {
+    let told = quotas(&[(false, ALLOWED)]);
+    let limit = told.statuses[0].current_limit.as_ref().unwrap();
+    assert_eq!(limit.name, "called");
+}
+
+#[test]
+fn what_is_unlimited_has_more_left_than_can_be_told() {
+    let mut answers = Answers::new(1, NOTHING);
+    let rule = Matched {
+        rule: "a",
+        name: None,
+        is_unlimited: true,
+        is_quota: false,
+    };
+    answers.matched(0, &rule);
+    answers.set(0, &unlimited());
+    let told = answers.finish().unwrap();
+    let status = &told.statuses[0];
+    assert_eq!((status.code(), status.limit_remaining), (Code::Ok, u32::MAX));
+    assert_eq!(status.current_limit, None);
+}
