@@ -26,6 +26,11 @@ pub(super) fn shared_with_store(wait: Duration) -> Shared {
   - {name: exact, consistency: strict, limits: {requests: 9, window: 1m}}
   - {name: here, consistency: local, limits: {requests: 9, window: 1m}}
 ";
+    shared_with_rules(rules, wait)
+}
+
+/// The same with other rules.
+pub(super) fn shared_with_rules(rules: &str, wait: Duration) -> Shared {
     let source = Source {
         name: "t.yaml".to_owned(),
         text: rules.to_owned(),

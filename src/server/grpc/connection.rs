@@ -228,3 +228,58 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
         Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a peer that sends `first` and then nothing, or hangs up.
+    async fn greeting(first: &[u8], hangs_up: bool) -> Result<(), Option<BadKind>> {
+        let (mut peer, mut stream) = tokio::io::duplex(64);
+        peer.write_all(first).await.unwrap();
+        if hangs_up {
+            drop(peer);
+            return greeted(&mut stream, Duration::from_secs(10)).await;
+        }
+        let said = greeted(&mut stream, Duration::from_secs(10)).await;
+        drop(peer);
+        said
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_begins_with_the_preface_in_time() {
+        let bad = |kind| Err(Some(kind));
+        assert_eq!(greeting(PREFACE, false).await, Ok(()));
+        assert_eq!(greeting(&PREFACE[..20], false).await, bad(BadKind::Slow));
+        assert_eq!(greeting(b"", false).await, bad(BadKind::Slow));
+        assert_eq!(greeting(b"", true).await, Err(None));
+        let half = greeting(&PREFACE[..20], true).await;
+        assert_eq!(half, bad(BadKind::Framing));
+        let other = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        assert_eq!(greeting(other, false).await, bad(BadKind::Framing));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_grows_old_at_its_age_a_tenth_more_or_less() {
+        let mut ages = Vec::new();
+        for _ in 0..20 {
+            let began = tokio::time::Instant::now();
+            grown_old(Some(Duration::from_secs(100))).await;
+            ages.push(began.elapsed().as_secs());
+        }
+        assert!(ages.iter().all(|age| (90..=110).contains(age)), "{ages:?}");
+        assert!(ages.iter().any(|age| *age != ages[0]), "{ages:?}");
+        let never = timeout(Duration::from_secs(1_000_000), grown_old(None));
+        assert!(never.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_preface_is_read_again() {
+        let (mut peer, stream) = tokio::io::duplex(64);
+        peer.write_all(b"rest").await.unwrap();
+        drop(peer);
+        let mut all = Vec::new();
+        Greeted::new(stream).read_to_end(&mut all).await.unwrap();
+        assert_eq!(all, [&PREFACE[..], b"rest"].concat());
+    }
+}

@@ -299,3 +299,6 @@ fn finish(answers: Answers) -> Decided {
         Err(lost) => Err(Status::unavailable(lost.to_string())),
     }
 }
+
+#[cfg(test)]
+mod tests;
