@@ -1,3 +1,4 @@
+mod descriptors;
 mod modes;
 mod reload;
 mod strict;
