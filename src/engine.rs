@@ -222,52 +222,16 @@ impl Snapshot<'_> {
     ) -> Option<Decision<'r>> {
         let found = match request.subject {
             Subject::Throttle { key, quota } => {
-                let limit = self.engine.per_call.limit(quota);
-                let key = PerCall::key(&limit, key);
-                return Some(self.per_call(PerCall::THROTTLE, &limit, key, request.cost, now));
+                return Some(self.throttle(key, quota, request.cost, now));
             }
             Subject::Rule { rule, key, tier } => self.rules.named(rule, key, tier, applied),
             Subject::Described(described) => self.rules.matching(&described, now, applied),
             Subject::Descriptor(descriptor) => {
-                let stated = descriptor.stated.map(PerCall::stated);
-                if let Some(Ok(quota)) = stated {
-                    if !self.rules.has_domain(descriptor.domain) {
-                        return None;
-                    }
-                    let limit = self.engine.stated.limit(quota);
-                    let key = PerCall::key_of_stated(&limit, &descriptor);
-                    return Some(self.per_call(PerCall::STATED, &limit, key, request.cost, now));
-                }
-                self.rules.described_by(&descriptor, applied);
-                return None;
+                return self.described_by(&descriptor, request.cost, now, applied);
             }
         };
         let missing = found.err()?;
         Some(Decision::not_found(missing, now))
-    }
-
-    /// Decides by a `limit` that came with the call, which is told by these `names`.
-    fn per_call(
-        &self,
-        names: (&'static str, &'static str),
-        limit: &Arc<Limit>,
-        key: Key,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Decision<'_> {
-        let one = Applied {
-            limit,
-            key,
-            weight: 1,
-        };
-        let judged = self.engine.take(&one, cost, now);
-        Decision {
-            outcome: judged.outcome,
-            limit: Some(judged.described(names, Answers::of_no_rule(), limit)),
-            stale: judged.stale,
-            now,
-            besides: None,
-        }
     }
 
     /// All or nothing: takes from every cell, and gives back at the first refusal. Answers

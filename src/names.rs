@@ -44,6 +44,8 @@ pub const UNKNOWN_DOMAINS: &str = "tidegate_unknown_domain_calls_total";
 /// Calls of gateways that were cancelled while they waited for the store; what was counted for
 /// them stays counted.
 pub const CANCELLED_CALLS: &str = "tidegate_cancelled_calls_total";
+/// Rules that count many paths with queries, each on its own.
+pub const RULES_OF_MANY_PATHS: &str = "tidegate_rules_of_many_paths";
 /// Batches exchanged with the store, by `outcome`.
 pub const SYNC_BATCHES: &str = "tidegate_sync_batches_total";
 /// Deltas acknowledged by the store.

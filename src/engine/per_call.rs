@@ -3,9 +3,11 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 
-use crate::rules::{Descriptor, StatedLimit};
+use super::{Decision, Snapshot};
+use crate::rules::{Applied, AppliedLimits, Descriptor, NotFound, StatedLimit};
 use crate::units::{
-    Algorithm, EncodedIdentity, Key, KeySecret, Limit, LimitId, Pace, Quota, QuotaError,
+    Algorithm, Answers, Cost, EncodedIdentity, Key, KeySecret, Limit, LimitId, Pace, Quota,
+    Timestamp,
 };
 
 /// Makes limits of the quotas that come with each call, so that their cells look
@@ -77,13 +79,11 @@ impl PerCall {
         limit.hasher.key_of("key", identity)
     }
 
-    /// The quota that a descriptor states.
-    ///
-    /// # Errors
-    /// None: the windows of gateways can all be computed with.
-    pub(super) fn stated(stated: StatedLimit) -> Result<Quota, QuotaError> {
+    /// The quota that a descriptor states. There always is one: the windows of gateways can
+    /// all be computed with.
+    pub(super) fn stated(stated: StatedLimit) -> Option<Quota> {
         let (requests, period) = (u64::from(stated.requests), stated.unit.period());
-        Quota::new(Algorithm::FixedWindow, requests, period, None)
+        Quota::new(Algorithm::FixedWindow, requests, period, None).ok()
     }
 
     /// Who is counted where a descriptor states its limit: the limit is part of it, so that
@@ -98,5 +98,68 @@ impl PerCall {
         identity.component("amount", Some(&quota.amount().to_le_bytes()));
         identity.component("period", Some(&quota.period().get().to_le_bytes()));
         limit.hasher.key(&identity)
+    }
+}
+
+impl Snapshot<'_> {
+    /// Decides by a quota of the asker's own.
+    pub(super) fn throttle(
+        &self,
+        key: &[u8],
+        quota: Quota,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'_> {
+        let limit = self.engine.per_call.limit(quota);
+        let key = PerCall::key(&limit, key);
+        self.per_call(PerCall::THROTTLE, &limit, key, cost, now)
+    }
+
+    /// Finds the limits that apply to `descriptor`, or decides by the one that it states. What
+    /// it states is for domains that have rules; any other domain, if known ones are insisted
+    /// on, is a mistake.
+    pub(super) fn described_by<'r>(
+        &'r self,
+        descriptor: &Descriptor<'_>,
+        cost: Cost,
+        now: Timestamp,
+        applied: &mut AppliedLimits<'r>,
+    ) -> Option<Decision<'r>> {
+        let rules = self.rules();
+        if !rules.has_domain(descriptor.domain) {
+            let unknown = || Decision::not_found(NotFound::Rule, now);
+            return rules.strict_domains().then(unknown);
+        }
+        let Some(quota) = descriptor.stated.and_then(PerCall::stated) else {
+            rules.described_by(descriptor, applied);
+            return None;
+        };
+        let limit = self.engine.stated.limit(quota);
+        let key = PerCall::key_of_stated(&limit, descriptor);
+        Some(self.per_call(PerCall::STATED, &limit, key, cost, now))
+    }
+
+    /// Decides by a `limit` that came with the call, which is told by these `names`.
+    fn per_call(
+        &self,
+        names: (&'static str, &'static str),
+        limit: &Arc<Limit>,
+        key: Key,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'_> {
+        let one = Applied {
+            limit,
+            key,
+            weight: 1,
+        };
+        let judged = self.engine.take(&one, cost, now);
+        Decision {
+            outcome: judged.outcome,
+            limit: Some(judged.described(names, Answers::of_no_rule(), limit)),
+            stale: judged.stale,
+            now,
+            besides: None,
+        }
     }
 }

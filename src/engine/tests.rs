@@ -1,4 +1,5 @@
 mod booking;
+mod descriptors;
 mod modes;
 mod reload;
 mod strict;

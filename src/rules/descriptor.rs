@@ -291,6 +291,3 @@ const fn as_described<'a>(descriptor: &Descriptor<'a>) -> Described<'a> {
         attributes: descriptor.entries,
     }
 }
-
-#[cfg(test)]
-mod tests;

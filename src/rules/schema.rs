@@ -12,6 +12,7 @@ mod identity;
 mod idle;
 mod jwt;
 mod limit;
+mod naming;
 mod overrides;
 mod policies;
 mod settings;
@@ -26,19 +27,20 @@ use std::sync::Arc;
 use super::caller::Callers;
 use super::descriptor::{ByDescriptor, Entry};
 use super::fault::{At, Fault, Problem, quote};
-use super::identity::{Identity, Normalize, OnMissing};
+use super::identity::Identity;
 use super::preflight::Preflight;
-use super::reader::{Fields, Report, Spot, flag, number, text, wrong_kind};
+use super::reader::{Fields, Report, Spot, flag, number, wrong_kind};
 use super::source::Defaults;
 use super::target::{Spelling, Target};
 use super::tree::{Node, Value};
 use super::weight::Weight;
 use crate::units::Answers;
 use answers::AnswersSpec;
-use descriptors::KnownEntries;
+use descriptors::{KnownEntries, by_called};
 use grant::grant;
 use identity::IdentitySpec;
 use limit::Scope;
+use naming::{is_name, label, name, stated_endpoint};
 use overrides::overrides;
 use policies::Policies;
 use settings::Settings;
@@ -260,10 +262,7 @@ impl<'d> Schema<'d> {
         let by_descriptor = self.by_descriptor(file, &fields, spot, report);
         let is_by_descriptor = fields.get("domain").is_some();
         let implied = match &by_descriptor {
-            Some(by) => {
-                let is_taken = |name: &str| self.names.contains_key(name);
-                Some(descriptors::name_of(&by.domain, &by.entries, is_taken))
-            }
+            Some(by) => Some(self.name_by_entries(by)),
             None if is_by_descriptor => None,
             None => target.as_ref().map(stated_endpoint),
         };
@@ -273,11 +272,7 @@ impl<'d> Schema<'d> {
         let tokens = &mut self.callers.tokens;
         let identity = match &target {
             // Its entries are who is counted.
-            _ if is_by_descriptor => Some(Identity::new(
-                &[],
-                OnMissing::default(),
-                Normalize::default(),
-            )),
+            _ if is_by_descriptor => Some(Identity::of_nobody()),
             Some(target) => who.identity(identity, target, tokens, spot, at, report),
             None => None,
         };
@@ -323,16 +318,10 @@ impl<'d> Schema<'d> {
         }
         let weight = who.weight(&tiers, &fields, spot, report);
         let name = name?;
-        let by_descriptor = match (by_descriptor, fields.get("replaces")) {
-            (None, _) if is_by_descriptor => return None,
-            (Some(mut by), replaces) => {
-                let at = replaces.map_or(spot.at, |node| node.at);
-                descriptors::not_itself(&name, &by.replaces, spot, at, report);
-                by.called = Some(name.as_str().into());
-                Some(Box::new(by))
-            }
-            (None, _) => None,
-        };
+        let by_descriptor = by_descriptor.map(|by| by_called(by, &name, &fields, spot, report));
+        if is_by_descriptor && by_descriptor.is_none() {
+            return None;
+        }
         Some(RuleSpec {
             name,
             target: target?,
@@ -385,14 +374,6 @@ impl<'d> Schema<'d> {
     }
 }
 
-/// Methods and endpoint as one text, which serves as a name.
-fn stated_endpoint(target: &Target) -> String {
-    match target.methods.as_slice() {
-        [] => target.pattern.text.clone(),
-        methods => format!("{} {}", methods.join(","), target.pattern.text),
-    }
-}
-
 /// A part of the callers.
 fn percent(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<u64> {
     let percent = number(node, spot, report)?;
@@ -404,39 +385,6 @@ fn percent(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<u64> {
         report.warn(spot, Problem::NobodyAtAll);
     }
     Some(percent)
-}
-
-/// What faults call the rule before it has been read.
-fn label(node: &Node, index: usize) -> String {
-    let text = |field: &str| match &node.value {
-        Value::Map(entries) => entries.iter().find_map(|(name, node)| match &node.value {
-            Value::Text(text) if name.text.as_deref() == Ok(field) => Some(text),
-            _ => None,
-        }),
-        _ => None,
-    };
-    match (text("name"), text("method"), text("endpoint")) {
-        (Some(name), ..) => quote(name),
-        (_, Some(method), Some(endpoint)) => quote(&format!("{method} {endpoint}")),
-        (_, None, Some(endpoint)) => quote(endpoint),
-        _ => (index + 1).to_string(),
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    (1..=128).contains(&text.len())
-        && text.bytes().all(|b| (b' '..=b'~').contains(&b))
-        && text.trim() == text
-}
-
-/// A name that people and metrics will see.
-fn name(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<String> {
-    let name = text(node, spot, "a name; write text", report)?;
-    if !is_name(name) {
-        report.fault(spot, Problem::BadName(quote(name)));
-        return None;
-    }
-    Some(name.to_owned())
 }
 
 fn defaults(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<(Settings, IdentitySpec)> {

@@ -1,5 +1,7 @@
 mod answers;
 mod callers;
+mod descriptors;
+mod envoy;
 mod explaining;
 mod faults;
 mod hostile;

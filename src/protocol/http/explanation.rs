@@ -112,11 +112,11 @@ pub struct AnswerTold {
 }
 
 impl Explanation {
-    /// Explains what the described request in `body`, which has the form of a check, would
+    /// Explains what the described request, or the descriptor, in `body`, which has the form of a check, would
     /// be told at `now`. Nothing is taken.
     ///
     /// # Errors
-    /// [`BadRequest`] if the body is no check of one described request.
+    /// [`BadRequest`] if the body is no check of one of these.
     pub fn of(
         body: &[u8],
         snapshot: &Snapshot<'_>,
@@ -131,9 +131,11 @@ impl Explanation {
                 let explained = snapshot.explain(described, request.cost, now);
                 Ok(Explanation::told(explained))
             }
-            Subject::Rule { .. } | Subject::Throttle { .. } | Subject::Descriptor(_) => {
-                Err(BadRequest::NotDescribed)
+            Subject::Descriptor(descriptor) => {
+                let explained = snapshot.explain_descriptor(descriptor, request.cost, now);
+                Ok(Explanation::told(explained))
             }
+            Subject::Rule { .. } | Subject::Throttle { .. } => Err(BadRequest::NotDescribed),
         })
     }
 

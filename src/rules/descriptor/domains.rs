@@ -1,5 +1,3 @@
-#[cfg(test)]
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::Descriptor;
@@ -161,17 +159,91 @@ impl Starts {
     }
 }
 
-/// Whether `value` is one for `entry`, by the plain meaning of the words.
 #[cfg(test)]
-pub(super) fn is_for(entry: &Entry, value: &str) -> bool {
-    let value: Cow<'_, str> = if entry.as_path {
-        path::normalise(value)
-    } else {
-        value.into()
-    };
-    match &entry.values {
-        Values::Any => true,
-        Values::One(one) => *value == **one,
-        Values::Start { start, .. } => value.starts_with(&**start),
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The plain meaning: at each place the rules that are left are narrowed to those of the
+    /// best entry there.
+    fn plainly(rules: &[Vec<Entry>], asked: &[(String, String)]) -> Option<usize> {
+        let mut left: Vec<usize> = (0..rules.len()).collect();
+        for (place, (key, value)) in asked.iter().enumerate() {
+            let path = path::normalise(value);
+            let here = |index: &usize| rules[*index].get(place);
+            let all = || {
+                left.iter()
+                    .filter_map(here)
+                    .filter(|entry| *entry.key == **key)
+            };
+            let is_text = |entry: &&Entry| entry.values.text().as_deref() == Some(value);
+            let is_path = |entry: &&Entry| match &entry.values {
+                Values::One(one) => entry.as_path && **one == *path,
+                _ => false,
+            };
+            let begins = |entry: &&Entry| match &entry.values {
+                Values::Start { start, .. } if entry.as_path => path.starts_with(&**start),
+                Values::Start { start, .. } => value.starts_with(&**start),
+                _ => false,
+            };
+            let is_any = |entry: &&Entry| entry.values == Values::Any;
+            let best = all().find(is_text).or_else(|| all().find(is_path));
+            let best = best
+                .or_else(|| all().find(begins))
+                .or_else(|| all().find(is_any));
+            let best = best?.clone();
+            left.retain(|index| rules[*index].get(place) == Some(&best));
+        }
+        left.into_iter()
+            .find(|index| rules[*index].len() == asked.len())
+    }
+
+    fn entries() -> impl Strategy<Value = Vec<Entry>> {
+        let values = prop::sample::select(vec!["", "/x", "/x/y", "/x?q", "/y", "/x*", "/*", "*"]);
+        let entry = (prop::sample::select(vec!["a", "b"]), values).prop_map(|(key, value)| {
+            let as_path = key == "b";
+            let values = match value.strip_suffix('*') {
+                _ if value.is_empty() => Values::Any,
+                Some(start) => Values::Start {
+                    start: start.into(),
+                    shared: false,
+                },
+                None if as_path => Values::One(path::normalise(value).into()),
+                None => Values::One(value.into()),
+            };
+            Entry {
+                key: key.into(),
+                values,
+                as_path,
+            }
+        });
+        prop::collection::vec(entry, 1..4)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn the_tree_finds_what_trying_each_rule_finds(
+            all in prop::collection::vec(entries(), 0..12),
+            asked in prop::collection::vec(("[ab]", "(/x|/y|/x/y|/x\\?q|//x|/x/|/x\\*|\\*|z)?"), 0..4),
+        ) {
+            let mut rules: Vec<Vec<Entry>> = Vec::new();
+            for entries in all {
+                if !rules.contains(&entries) {
+                    rules.push(entries);
+                }
+            }
+            let mut domains = Domains::default();
+            for (index, entries) in rules.iter().enumerate() {
+                domains.add("d", entries, Some(index));
+            }
+            let pairs: Vec<(&str, &str)> = asked.iter().map(|(k, v)| (&**k, &**v)).collect();
+            let descriptor = Descriptor { domain: "d", entries: &pairs, stated: None };
+            let expected = if asked.is_empty() { None } else { plainly(&rules, &asked) };
+            prop_assert_eq!(domains.find(&descriptor), expected);
+            let elsewhere = Descriptor { domain: "e", ..descriptor };
+            prop_assert_eq!(domains.find(&elsewhere), None);
+        }
     }
 }

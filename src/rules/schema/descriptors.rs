@@ -107,7 +107,7 @@ fn place(domain: &str, entries: &[Entry]) -> Vec<u8> {
 
 /// A name for a rule that states none: domain and entries, as Envoy's service calls them.
 /// What people could not read, or is long, ends in a fingerprint of it all.
-pub(super) fn name_of(domain: &str, entries: &[Entry], is_taken: impl Fn(&str) -> bool) -> String {
+fn name_of(domain: &str, entries: &[Entry], is_taken: impl Fn(&str) -> bool) -> String {
     let mut name = domain.to_owned();
     for entry in entries {
         name.push('.');
@@ -249,6 +249,12 @@ impl Schema<'_> {
         Some(by)
     }
 
+    /// A name for the rule `by` that no rule has yet.
+    pub(super) fn name_by_entries(&self, by: &ByDescriptor) -> String {
+        let is_taken = |name: &str| self.names.contains_key(name);
+        name_of(&by.domain, &by.entries, is_taken)
+    }
+
     /// Reads the entries of a rule.
     fn entries(
         &mut self,
@@ -294,6 +300,20 @@ fn replaces(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Vec<Box
         names.extend(text(node, spot, want, report).map(Into::into));
     });
     Some(names)
+}
+
+/// The same rule, called `name`, by which others may replace it.
+pub(super) fn by_called(
+    mut by: ByDescriptor,
+    name: &str,
+    fields: &Fields<'_>,
+    spot: &Spot<'_>,
+    report: &mut Report,
+) -> Box<ByDescriptor> {
+    let at = fields.get("replaces").map_or(spot.at, |node| node.at);
+    not_itself(name, &by.replaces, spot, at, report);
+    by.called = Some(name.into());
+    Box::new(by)
 }
 
 /// Tells of a rule, or limit, called `name` that is among those that it `replaces` itself.

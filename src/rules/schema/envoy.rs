@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::super::descriptor::{ByDescriptor, Entry, Unit};
 use super::super::fault::{DescriptorProblem, Problem};
-use super::super::identity::{Identity, Normalize, OnMissing};
+use super::super::identity::Identity;
 use super::super::preflight::Preflight;
 use super::super::reader::{Fields, Report, Spot, near, number, wrong_kind};
 use super::super::target::Target;
 use super::super::tiers::DEFAULT_TIER;
 use super::super::tree::{Node, Value};
 use super::super::weight::Weight;
-use super::descriptors::{anything, entry, name_of, not_itself, optional_flag, something};
+use super::descriptors::{anything, entry, not_itself, optional_flag, something};
 use super::limit::{LimitSpec, Tier};
 use super::{FILE, RuleSpec, Schema};
 use crate::rules::fault::quote;
@@ -176,10 +176,9 @@ impl Schema<'_> {
         node: &Node,
     ) -> RuleSpec {
         let (file, at) = (place.file, node.at);
-        let is_taken = |name: &str| self.names.contains_key(name);
-        let name = name_of(place.domain, &place.entries, is_taken);
-        self.names.insert(name.clone(), (Arc::clone(file), at.line));
         let mut by = ByDescriptor::new(place.domain, place.entries.clone());
+        let name = self.name_by_entries(&by);
+        self.names.insert(name.clone(), (Arc::clone(file), at.line));
         by.called = limit.name;
         by.replaces = limit.replaces;
         by.is_quota = is_quota;
@@ -197,7 +196,7 @@ impl Schema<'_> {
         RuleSpec {
             name,
             target: Target::every(),
-            identity: Identity::new(&[], OnMissing::default(), Normalize::default()),
+            identity: Identity::of_nobody(),
             weight: Weight::default(),
             tiers: limits.into_iter().collect(),
             preflight: Preflight::default(),
@@ -270,6 +269,9 @@ fn unit(
     spot: &Spot<'_>,
     report: &mut Report,
 ) -> Option<Unit> {
+    if fields.get("unit").is_none() && !is_unlimited {
+        report.fault(spot, Problem::Missing("unit", "unit: minute"));
+    }
     let stated = fields.with("unit", spot, report, anything)?;
     let at = fields.get("unit").map_or(spot.at, |node| node.at);
     let spot_of_unit = spot.field("unit", at);

@@ -6,9 +6,9 @@ use super::{descriptors, envoy};
 
 /// The fields of every kind of map in a rule file, under what that kind is called: `file`
 /// is the top of it. `config/schema.json` has the same.
-pub fn fields() -> [(&'static str, &'static [&'static str]); 20] {
+pub fn fields() -> [(&'static str, &'static [&'static str]); 19] {
     [
-        ("file", &FILE),
+        ("file", &TOP),
         ("defaults", &DEFAULTS),
         ("rule", &RULE),
         ("override", &overrides::OVERRIDE),
@@ -24,9 +24,23 @@ pub fn fields() -> [(&'static str, &'static [&'static str]); 20] {
         ("tiers", &tiers::TIERS),
         ("tier_source", &tiers::SOURCE),
         ("entry", &descriptors::ENTRY),
-        ("gateway_file", &envoy::TOP),
         ("descriptor", &envoy::DESCRIPTOR),
         ("rate_limit", &envoy::RATE_LIMIT),
         ("replaced", &envoy::REPLACED),
     ]
 }
+
+/// What may stand at the top of a file: of one of ours, or of one of Envoy's service.
+const TOP: [&str; FILE.len() + envoy::TOP.len()] = {
+    let mut top = [""; FILE.len() + envoy::TOP.len()];
+    let mut at = 0;
+    while at < top.len() {
+        top[at] = if at < FILE.len() {
+            FILE[at]
+        } else {
+            envoy::TOP[at - FILE.len()]
+        };
+        at += 1;
+    }
+    top
+};
