@@ -40,7 +40,7 @@ pub use pending::{Begun, Pending};
 pub use receipts::{CheckId, ReceiptBounds};
 pub use report::Entry;
 pub use request::{Request, Subject};
-pub use settlement::{Effect, PendingSettlement, Settled, Settlement, Settling};
+pub use settlement::{Effect, PendingSettlement, Settled, Settlement, Settling, Total};
 
 /// Decides requests: the rules, and the cells that they count in.
 #[derive(Debug)]
@@ -225,6 +225,7 @@ impl Snapshot<'_> {
                     limit: &limit,
                     key,
                     weight: 1,
+                    measure: None,
                 };
                 let judged = self.engine.take(&one, request.cost, now);
                 return Some(Decision {

@@ -38,6 +38,7 @@ impl Snapshot<'_> {
                 key: PerCall::key(&limit, key),
                 limit: &limit,
                 weight: 1,
+                measure: None,
             };
             engine.book_here(&one, entry, request.cost, now);
             let peek = Request {

@@ -291,7 +291,7 @@ fn a_described_request_is_settled_and_reported_too() {
     let mut client = doors.client();
     assert_eq!(
         client.command(&["TG.SETTLE", "a", "100"]).ints(),
-        [1, 90, 0, 0]
+        [1, 270, 0, 0]
     );
     let words = [
         "TG.MATCH", "GET", "/x", "ATTR", "user", "u", "COST", "5", "ID", "b",
