@@ -26,9 +26,7 @@ use smallvec::SmallVec;
 use crate::algorithms::Verdict;
 use crate::counters::{By, Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{
-    Answers, Consistency, Cost, Key, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp,
-};
+use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp};
 use judged::{Judged, Tally};
 use per_call::PerCall;
 use receipts::{Receipts, Reservation};
@@ -40,7 +38,7 @@ pub use pending::{Begun, Pending};
 pub use receipts::{CheckId, ReceiptBounds};
 pub use report::Entry;
 pub use request::{Request, Subject};
-pub use settlement::{Effect, PendingSettlement, Settled, Settlement, Settling};
+pub use settlement::{Effect, PendingSettlement, Settled, Settlement, Settling, Total};
 
 /// Decides requests: the rules, and the cells that they count in.
 #[derive(Debug)]

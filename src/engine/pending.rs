@@ -29,8 +29,9 @@ pub struct Pending {
     asked: Places,
     question: Question,
     tally: Tally,
-    /// Of a check that will be settled.
+    /// Of a check that will be settled, with what measures it at each of all limits.
     reservation: Option<Reservation>,
+    measures: Vec<Option<Arc<str>>>,
 }
 
 impl Pending {
@@ -47,7 +48,9 @@ impl Pending {
             key: one.key,
             weight: one.weight,
         };
+        let measured = applied.iter().filter(|_| reservation.is_some());
         Pending {
+            measures: measured.map(|one| one.measure.cloned()).collect(),
             limits: applied.iter().map(counted).collect(),
             question: Question {
                 limits: asked
@@ -133,7 +136,11 @@ impl Pending {
         if let Some(reservation) = self.reservation.take()
             && !tally.refused
         {
-            let limits = self.limits.iter().map(applied);
+            let limits = self.limits.iter().zip(&self.measures);
+            let limits = limits.map(|(one, measure)| Applied {
+                measure: measure.as_ref(),
+                ..applied(one)
+            });
             let ruled = ruling.as_ref().map(|ruling| ruling.at);
             let receipt = tally.receipt(limits, cost, (&self.asked, ruled), now);
             reservation.keep(receipt, now);
@@ -156,5 +163,6 @@ fn applied(one: &Counted) -> Applied<'_> {
         limit: &one.limit,
         key: one.key,
         weight: one.weight,
+        measure: None,
     }
 }

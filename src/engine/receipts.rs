@@ -66,6 +66,7 @@ pub(super) struct Part {
     pub(super) limit: Arc<Limit>,
     pub(super) key: Key,
     pub(super) weight: u64,
+    pub(super) measure: Option<Arc<str>>,
     pub(super) taken: Cost,
     /// The moment that it counts for.
     pub(super) at: Timestamp,
@@ -87,6 +88,7 @@ impl Part {
             limit: Arc::clone(one.limit),
             key: one.key,
             weight: one.weight,
+            measure: one.measure.cloned(),
             taken,
             at,
             // What the store has admitted of a bounded limit, a cell may amend.
@@ -105,7 +107,8 @@ impl Receipt {
         let enforced = |limit: &Limit| limit.mode.enforces();
         let own = self.parts.iter().filter(|part| enforced(&part.limit));
         let asked = applied.iter().filter(|one| enforced(one.limit));
-        self.cost == cost && own.map(|part| part.key).eq(asked.map(|one| one.key))
+        let own = own.map(|part| (part.key, part.weight));
+        self.cost == cost && own.eq(asked.map(|one| (one.key, one.weight)))
     }
 }
 

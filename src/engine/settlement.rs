@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::receipts::{CheckId, Found, Holder, Part, Receipt};
 use super::{Counted, Engine, Purpose, Question, Ruling, Unanswered};
 use crate::counters::Booked;
-use crate::units::{Cost, Limit, Timestamp};
+use crate::units::{Cost, Key, Limit, Timestamp};
 
 /// What became of a settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,27 +59,61 @@ impl Effect {
     }
 }
 
+/// What a check came to in all.
+#[derive(Clone, Copy, Debug)]
+pub enum Total<'a> {
+    /// So much, in the cost of the check: each limit makes of it what it made of that.
+    Cost(Cost),
+    /// The cost of the check, times so much where a rule counts it by an attribute: names
+    /// and amounts. Other limits are not concerned.
+    Measured(&'a [(&'a str, u64)]),
+}
+
+impl Total<'_> {
+    /// What the limit that `part` is of is charged in all, where the up-front cost was `cost`.
+    fn at(self, part: &Part, cost: Cost) -> Cost {
+        match self {
+            Total::Cost(total) => total.times(part.weight),
+            Total::Measured(measured) => {
+                let is_of = |name: &str| part.measure.as_deref() == Some(name);
+                let said = measured.iter().find(|(name, _)| is_of(name));
+                cost.times(said.map_or(part.weight, |(_, amount)| *amount))
+            }
+        }
+    }
+}
+
 /// The answer to a settlement.
 #[derive(Clone, Debug)]
 pub struct Settlement {
     /// What became of it.
     pub outcome: Settled,
-    /// The difference that was charged; in the cost of the check, not of its limits.
-    pub charged: Cost,
-    /// The difference that was given back.
-    pub refunded: Cost,
-    /// What became of it at each limit that it concerns, in the limit's units.
-    pub parts: SmallVec<[(Arc<Limit>, Effect, Cost); 2]>,
+    /// What became of the difference at each limit that it concerns, in the limit's units.
+    pub parts: Parts,
 }
+
+type Parts = SmallVec<[(Arc<Limit>, Effect, Cost); 2]>;
 
 impl Settlement {
     fn without_effect(outcome: Settled) -> Settlement {
         Settlement {
             outcome,
-            charged: Cost::ZERO,
-            refunded: Cost::ZERO,
-            parts: SmallVec::new(),
+            parts: Parts::new(),
         }
+    }
+
+    fn of(parts: Parts) -> Settlement {
+        let nowhere = !parts.is_empty() && parts.iter().all(|part| part.1 == Effect::Late);
+        Settlement {
+            outcome: if nowhere { Settled::Late } else { Settled::Now },
+            parts,
+        }
+    }
+
+    /// The most that any limit was charged or given back, in its units.
+    pub fn most(&self, effect: Effect) -> Cost {
+        let parts = self.parts.iter().filter(|part| part.1 == effect);
+        parts.map(|part| part.2).max().unwrap_or_default()
     }
 
     /// At how many limits the difference went nowhere.
@@ -101,87 +135,48 @@ pub enum Settling {
 /// A settlement whose strict limits the store must be told of.
 #[derive(Debug)]
 pub struct PendingSettlement {
-    question: Question,
+    /// One of what is charged, and one of what is given back, as far as there is any.
+    questions: SmallVec<[Question; 2]>,
     /// The moment that the store admitted them at.
     moment: Timestamp,
-    difference: Difference,
-    parts: SmallVec<[(Arc<Limit>, Effect, Cost); 2]>,
+    parts: Parts,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Difference {
-    Charge(Cost),
-    Refund(Cost),
-}
-
-impl Difference {
-    /// What it comes to at the limit that `part` is of.
-    fn at(self, part: &Part) -> Cost {
-        match self {
-            Difference::Charge(cost) => cost.times(part.weight),
-            Difference::Refund(cost) => cost.times(part.weight).min(part.taken),
-        }
-    }
-
-    fn effect(self, booked: Booked) -> Effect {
-        match (self, booked) {
-            (_, Booked::Dropped | Booked::ByStore) => Effect::Late,
-            (Difference::Charge(_), Booked::Counted) => Effect::Charged,
-            (Difference::Refund(_), Booked::Counted) => Effect::Refunded,
-        }
-    }
-
-    fn settlement(self, parts: SmallVec<[(Arc<Limit>, Effect, Cost); 2]>) -> Settlement {
-        let (charged, refunded) = match self {
-            Difference::Charge(cost) => (cost, Cost::ZERO),
-            Difference::Refund(cost) => (Cost::ZERO, cost),
-        };
-        let nowhere = !parts.is_empty() && parts.iter().all(|part| part.1 == Effect::Late);
-        if nowhere {
-            return Settlement {
-                parts,
-                ..Settlement::without_effect(Settled::Late)
-            };
-        }
-        Settlement {
-            outcome: Settled::Now,
-            charged,
-            refunded,
-            parts,
-        }
+const fn effect(effect: Effect, booked: Booked) -> Effect {
+    match booked {
+        Booked::Dropped | Booked::ByStore => Effect::Late,
+        Booked::Counted => effect,
     }
 }
 
 impl Engine {
-    /// Settles the check with this `id`: its cost was `total` in all. The difference to its
+    /// Settles the check with this `id`: it came to `total` in all. The difference to its
     /// up-front cost is charged past the limits, or given back, in the windows that it was
     /// admitted in, or nowhere. Never waits.
-    pub fn settle(&self, id: CheckId<'_>, total: Cost, now: Timestamp) -> Settling {
-        let receipt = match self.receipts.settle(id, now) {
-            Found::Open(receipt) => receipt,
-            Found::Settled => return Settling::Done(Settlement::without_effect(Settled::Before)),
-            Found::Forgotten => {
-                return Settling::Done(Settlement::without_effect(Settled::Forgotten));
-            }
-            Found::Unknown => {
-                return Settling::Done(Settlement::without_effect(Settled::Unknown));
-            }
+    pub fn settle(&self, id: CheckId<'_>, total: Total<'_>, now: Timestamp) -> Settling {
+        let outcome = match self.receipts.settle(id, now) {
+            Found::Open(receipt) => return self.settle_by(&receipt, total, now),
+            Found::Settled => Settled::Before,
+            Found::Forgotten => Settled::Forgotten,
+            Found::Unknown => Settled::Unknown,
         };
-        let (total, cost) = (total.get(), receipt.cost.get());
-        let difference = if total >= cost {
-            Difference::Charge(Cost::new(total - cost))
-        } else {
-            Difference::Refund(Cost::new(cost - total))
-        };
-        self.settle_by(&receipt, difference, now)
+        Settling::Done(Settlement::without_effect(outcome))
     }
 
-    fn settle_by(&self, receipt: &Receipt, difference: Difference, now: Timestamp) -> Settling {
-        let mut parts = SmallVec::new();
-        let mut asked = Vec::new();
+    fn settle_by(&self, receipt: &Receipt, total: Total<'_>, now: Timestamp) -> Settling {
+        let mut parts = Parts::new();
+        let (mut charged, mut refunded) = (Vec::new(), Vec::new());
         let mut moment = now;
         for part in &receipt.parts {
-            let cost = difference.at(part);
+            let before = receipt.cost.times(part.weight).get();
+            let total = total.at(part, receipt.cost).get();
+            let more = Cost::new(total.saturating_sub(before));
+            let less = Cost::new(before.saturating_sub(total)).min(part.taken);
+            let (wanted, cost) = if more.is_peek() {
+                (Effect::Refunded, less)
+            } else {
+                (Effect::Charged, more)
+            };
             if cost.is_peek() || part.limit.quota.is_ban() {
                 continue;
             }
@@ -189,43 +184,49 @@ impl Engine {
                 let limit = self.in_force(&part.limit);
                 if self.asks(&limit) {
                     moment = part.at;
-                    asked.push(Counted {
+                    let told = Counted {
                         limit,
                         key: part.key,
-                        weight: part.weight,
-                    });
+                        weight: cost.get(),
+                    };
+                    match wanted {
+                        Effect::Charged => charged.push(told),
+                        _ => refunded.push(told),
+                    }
                     continue;
                 }
             }
-            let booked = match (difference, part.holder) {
-                (Difference::Charge(_), _) => {
-                    self.charge_here(&part.limit, part.key, cost, part.at, now)
-                }
-                (Difference::Refund(_), Holder::Cell) => {
+            let booked = match (wanted, part.holder) {
+                (Effect::Charged, _) => self.charge_here(&part.limit, part.key, cost, part.at, now),
+                (_, Holder::Cell) => {
                     self.counters
                         .refund_late(&part.limit, part.key, cost, part.at, now)
                 }
                 // No cell here has it, and the store cannot be told.
-                (Difference::Refund(_), Holder::Store) => Booked::Dropped,
+                (_, Holder::Store) => Booked::Dropped,
             };
-            let effect = difference.effect(booked);
-            parts.push((Arc::clone(&part.limit), effect, cost));
+            parts.push((Arc::clone(&part.limit), effect(wanted, booked), cost));
         }
-        if asked.is_empty() {
-            return Settling::Done(difference.settlement(parts));
-        }
-        let (cost, purpose) = match difference {
-            Difference::Charge(cost) => (cost, Purpose::Charge(Some(moment))),
-            Difference::Refund(cost) => (cost, Purpose::Refund(Some(moment))),
-        };
-        Settling::Pending(Box::new(PendingSettlement {
-            question: Question {
-                limits: asked,
-                cost,
+        let questions = [
+            (charged, Purpose::Charge(Some(moment))),
+            (refunded, Purpose::Refund(Some(moment))),
+        ];
+        let questions = questions
+            .into_iter()
+            .filter(|(limits, _)| !limits.is_empty());
+        let questions: SmallVec<[Question; 2]> = questions
+            .map(|(limits, purpose)| Question {
+                limits,
+                cost: Cost::ONE,
                 purpose,
-            },
+            })
+            .collect();
+        if questions.is_empty() {
+            return Settling::Done(Settlement::of(parts));
+        }
+        Settling::Pending(Box::new(PendingSettlement {
+            questions,
             moment,
-            difference,
             parts,
         }))
     }
@@ -234,7 +235,7 @@ impl Engine {
     fn charge_here(
         &self,
         limit: &Arc<Limit>,
-        key: crate::units::Key,
+        key: Key,
         cost: Cost,
         moment: Timestamp,
         now: Timestamp,
@@ -257,37 +258,42 @@ impl Engine {
 
 impl PendingSettlement {
     /// What the [`Authority`](super::Authority) is to be told.
-    pub fn question(&self) -> &Question {
-        &self.question
+    pub fn questions(&self) -> &[Question] {
+        &self.questions
     }
 
-    /// The settlement, now that the store has answered. Without an answer, a charge counts on
-    /// this node until it can be told; a refund that the store may have heard of is not made
-    /// twice.
+    /// The settlement, now that the store has answered each question, in their order. Without
+    /// an answer, a charge counts on this node until it can be told; a refund that the store
+    /// may have heard of is not made twice.
     pub fn settle(
         self,
         engine: &Engine,
-        answer: Result<Ruling, Unanswered>,
+        answers: impl IntoIterator<Item = Result<Ruling, Unanswered>>,
         now: Timestamp,
     ) -> Settlement {
         let PendingSettlement {
-            question,
+            questions,
             moment,
-            difference,
             mut parts,
         } = self;
-        for (place, one) in question.limits.iter().enumerate() {
-            let cost = one.cost(question.cost);
-            let booked = match (&answer, difference) {
-                (Ok(ruling), _) if ruling.dropped.contains(&place) => Booked::Dropped,
-                (Ok(_), _) => Booked::Counted,
-                (Err(Unanswered), Difference::Charge(_)) => {
-                    engine.charge_here(&one.limit, one.key, cost, moment, now)
-                }
-                (Err(Unanswered), Difference::Refund(_)) => Booked::Dropped,
+        for (question, answer) in questions.iter().zip(answers) {
+            let wanted = match question.purpose {
+                Purpose::Refund(_) => Effect::Refunded,
+                Purpose::Check | Purpose::Charge(_) => Effect::Charged,
             };
-            parts.push((Arc::clone(&one.limit), difference.effect(booked), cost));
+            for (place, one) in question.limits.iter().enumerate() {
+                let cost = one.cost(question.cost);
+                let booked = match &answer {
+                    Ok(ruling) if ruling.dropped.contains(&place) => Booked::Dropped,
+                    Ok(_) => Booked::Counted,
+                    Err(Unanswered) if wanted == Effect::Charged => {
+                        engine.charge_here(&one.limit, one.key, cost, moment, now)
+                    }
+                    Err(Unanswered) => Booked::Dropped,
+                };
+                parts.push((Arc::clone(&one.limit), effect(wanted, booked), cost));
+            }
         }
-        difference.settlement(parts)
+        Settlement::of(parts)
     }
 }

@@ -6,7 +6,7 @@
 //! | `TG.CHECK rule key [cost [tier]] [ID id]` | limited, limit, remaining, retry after (ms), reset after (ms) |
 //! | `TG.MATCH method path [COST n] [IP addr] [ID id] [HEADER name value]… [ATTR name value]…` | the same, of all rules that match |
 //! | `TG.REPORT rule key [cost [tier]]` | the same, for a check of 1 after it |
-//! | `TG.SETTLE id cost` | 1 (0: it was settled before), charged, given back, limits where that went nowhere |
+//! | `TG.SETTLE id cost`, `TG.SETTLE id ATTR name amount…` | 1 (0: it was settled before), charged, given back, limits where that went nowhere |
 //!
 //! `limited` is 0 or 1; a figure that does not exist (nothing to wait for, no limit
 //! applies) is −1; figures above 2^63−1 are answered as that. Waits are rounded up.

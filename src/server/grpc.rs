@@ -70,7 +70,10 @@ async fn respond(
         return match timeout(patience, answering).await {
             Ok(response) => judged(response, &shared),
             Err(_) => {
-                shared.services.observer.bad_request(Door::Grpc, BadKind::Slow);
+                shared
+                    .services
+                    .observer
+                    .bad_request(Door::Grpc, BadKind::Slow);
                 Status::deadline_exceeded("the message did not come in time").into_http()
             }
         };
@@ -97,10 +100,16 @@ fn beside(
             ended,
         });
         return Some(Box::pin(async move {
-            health.call(request).await.unwrap_or_else(|never| match never {})
+            health
+                .call(request)
+                .await
+                .unwrap_or_else(|never| match never {})
         }));
     }
-    shared.gateway.reflection(service).map(|reflect| reflect(request))
+    shared
+        .gateway
+        .reflection(service)
+        .map(|reflect| reflect(request))
 }
 
 /// The response, whose status is put right and observed.

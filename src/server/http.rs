@@ -15,9 +15,9 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::observer::{BadKind, Door};
-use super::waiting::{ask, ask_all};
+use super::waiting::{ask, ask_all, tell_all};
 use super::{Services, Shared};
-use crate::engine::{Begun, Decision, Entry, Settling, Snapshot};
+use crate::engine::{Begun, Decision, Entry, Settling, Snapshot, Unanswered};
 use crate::protocol::headers::FieldName;
 use crate::protocol::http::{
     Answer, Asked, BadRequest, Check, MAX_BATCH_BODY, MAX_BODY, Reply, Settle,
@@ -219,11 +219,13 @@ async fn settle(body: &[u8], shared: &Shared) -> Reply {
         return malformed(&BadRequest::Id, shared);
     };
     let now = services.clock.now();
-    let settlement = match services.engine.settle(id, said.cost(), now) {
+    let settling = said.total(|total| services.engine.settle(id, total, now));
+    let settlement = match settling {
         Settling::Done(settlement) => settlement,
         Settling::Pending(waiting) => {
-            let answer = ask(services, waiting.question()).await;
-            waiting.settle(&services.engine, answer, services.clock.now())
+            let questions = waiting.questions().to_vec();
+            let answers = tell_all(services, questions).await;
+            waiting.settle(&services.engine, answers, services.clock.now())
         }
     };
     services.observer.settled(Door::Http, &settlement);
@@ -255,7 +257,13 @@ async fn one(check: &Check<'_>, kind: Kind, peer: Option<IpAddr>, shared: &Share
             Begun::Pending(waiting) => waiting,
         }
     };
-    let answer = ask(services, waiting.question()).await;
+    let answer = match kind {
+        Kind::Check => ask(services, waiting.question()).await,
+        Kind::Report => {
+            let told = tell_all(services, vec![waiting.question().clone()]).await;
+            told.into_iter().next().unwrap_or(Err(Unanswered))
+        }
+    };
     let decision = waiting.settle(&services.engine, answer, services.clock.now());
     kind.observe(services, &decision);
     kind.reply(&decision, check)
@@ -287,7 +295,11 @@ async fn batch(checks: &[Check<'_>], kind: Kind, peer: Option<IpAddr>, shared: &
         }
         answers.into_iter().map(Answer::into_owned).collect()
     };
-    let said = ask_all(services, waiting.iter().map(|(_, check)| check.question())).await;
+    let questions = waiting.iter().map(|(_, check)| check.question());
+    let said = match kind {
+        Kind::Check => ask_all(services, questions).await,
+        Kind::Report => tell_all(services, questions.cloned().collect()).await,
+    };
     let now = services.clock.now();
     let mut early = early.into_iter();
     let mut answers = Vec::with_capacity(checks.len());

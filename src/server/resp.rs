@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::pin::pin;
+use std::slice::from_ref;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -11,7 +12,9 @@ use super::Shared;
 use super::observer::{BadKind, Door};
 use super::patient::{Patient, TICKS, ticks};
 use super::waiting::ask_all;
-use crate::engine::{Begun, Entry, Pending, PendingSettlement, Question, Settling, Snapshot};
+use crate::engine::{
+    Begun, Entry, Pending, PendingSettlement, Question, Settling, Snapshot, Unanswered,
+};
 use crate::protocol::resp::{
     After, Ask, Frame, MAX_FRAME, Parser, Session, Settle, write_frame_error,
 };
@@ -191,29 +194,31 @@ impl<'s> Connection<'s> {
     async fn settle(&mut self) {
         let services = &self.shared.services;
         let waiting = std::mem::take(&mut self.waiting);
-        let questions = waiting.iter().map(|(_, waiting)| waiting.question());
-        let answers = ask_all(services, questions).await;
+        let questions = waiting.iter().flat_map(|(_, waiting)| waiting.questions());
+        let mut answers = ask_all(services, questions).await.into_iter();
         let now = services.clock.now();
         let early = std::mem::take(&mut self.output);
         let mut written = 0;
-        for ((place, waiting), answer) in waiting.into_iter().zip(answers) {
+        for (place, waiting) in waiting {
+            let mut answers = answers.by_ref().take(waiting.questions().len());
+            let mut answer = || answers.next().unwrap_or(Err(Unanswered));
             self.output
                 .extend_from_slice(early.get(written..place).unwrap_or_default());
             written = place;
             // Only rules have strict limits, and `CL.THROTTLE` asks no rules.
             match waiting {
                 Waiting::Check(mut check) => {
-                    let decision = check.settle(&services.engine, answer, now);
+                    let decision = check.settle(&services.engine, answer(), now);
                     services.observer.decided(Door::Resp, &decision);
                     Ask::write_check(&mut self.output, &decision);
                 }
                 Waiting::Report(mut report) => {
-                    let decision = report.settle(&services.engine, answer, now);
+                    let decision = report.settle(&services.engine, answer(), now);
                     services.observer.reported(Door::Resp, &decision);
                     Ask::write_check(&mut self.output, &decision);
                 }
                 Waiting::Settlement(settlement) => {
-                    let settlement = settlement.settle(&services.engine, answer, now);
+                    let settlement = settlement.settle(&services.engine, answers, now);
                     services.observer.settled(Door::Resp, &settlement);
                     Settle::write(&mut self.output, &settlement);
                 }
@@ -269,10 +274,10 @@ enum Waiting {
 }
 
 impl Waiting {
-    fn question(&self) -> &Question {
+    fn questions(&self) -> &[Question] {
         match self {
-            Waiting::Check(pending) | Waiting::Report(pending) => pending.question(),
-            Waiting::Settlement(settlement) => settlement.question(),
+            Waiting::Check(pending) | Waiting::Report(pending) => from_ref(pending.question()),
+            Waiting::Settlement(settlement) => settlement.questions(),
         }
     }
 }
@@ -321,7 +326,7 @@ fn command(
 /// Settles one check.
 fn settle(said: Settle<'_>, output: &mut Vec<u8>, shared: &Shared, now: Timestamp) -> Done {
     let services = &shared.services;
-    match services.engine.settle(said.id, said.cost, now) {
+    match said.total(|total| services.engine.settle(said.id, total, now)) {
         Settling::Done(settlement) => {
             services.observer.settled(Door::Resp, &settlement);
             Settle::write(output, &settlement);

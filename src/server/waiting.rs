@@ -35,6 +35,18 @@ pub(super) async fn ask_all_until<'p>(
     unconstrained(join_all(asking)).await
 }
 
+/// The same for what is recorded and not asked about: it is told even if the client hangs up
+/// meanwhile.
+pub(super) async fn tell_all(
+    services: &Services,
+    questions: Vec<Question>,
+) -> Vec<Result<Ruling, Unanswered>> {
+    let (services, count) = (services.clone(), questions.len());
+    let telling = async move { ask_all(&services, &questions).await };
+    let told = tokio::spawn(telling).await;
+    told.unwrap_or_else(|_| vec![Err(Unanswered); count])
+}
+
 /// What came of one question.
 pub(super) async fn ask(services: &Services, question: &Question) -> Result<Ruling, Unanswered> {
     match &services.authority {

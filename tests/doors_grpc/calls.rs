@@ -49,7 +49,13 @@ fn every_descriptor_has_one_status_in_order() {
         told(&response),
         (
             Over,
-            vec![(Under, 0), (Under, 9), (Under, 0), (Under, u32::MAX), (Over, 0)]
+            vec![
+                (Under, 0),
+                (Under, 9),
+                (Under, 0),
+                (Under, u32::MAX),
+                (Over, 0)
+            ]
         )
     );
     let limits: Vec<_> = response
@@ -207,7 +213,10 @@ fn what_asks_for_nothing_is_an_invalid_argument() {
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
     }
     let labels = [("door", "grpc"), ("reason", "content")];
-    assert_eq!(gate.daemon.metric("tidegate_bad_requests_total", &labels), 2.0);
+    assert_eq!(
+        gate.daemon.metric("tidegate_bad_requests_total", &labels),
+        2.0
+    );
 }
 
 #[test]
@@ -220,7 +229,10 @@ fn a_message_that_is_too_long_is_told_so_and_the_connection_lives() {
     let response = client.ask(request(&[nearly])).unwrap();
     assert_eq!(told(&response).1, [(Under, 9)]);
     let labels = [("door", "grpc"), ("reason", "size")];
-    assert_eq!(gate.daemon.metric("tidegate_bad_requests_total", &labels), 1.0);
+    assert_eq!(
+        gate.daemon.metric("tidegate_bad_requests_total", &labels),
+        1.0
+    );
 }
 
 #[test]
@@ -245,7 +257,9 @@ fn an_unknown_domain_is_admitted_and_told_once() {
         let response = client.ask(asked).unwrap();
         assert_eq!(told(&response), (Under, vec![(Under, 0)]));
     }
-    let calls = gate.daemon.metric("tidegate_unknown_domain_calls_total", &[]);
+    let calls = gate
+        .daemon
+        .metric("tidegate_unknown_domain_calls_total", &[]);
     assert_eq!(calls, 3.0);
     assert_eq!(gate.daemon.log().matches("shpo").count(), 1);
 }
@@ -279,7 +293,9 @@ fn a_lost_store_is_unavailable_where_the_rules_refuse_without_it() {
     };
     let nowhere = ["--store", "redis+unix:///nowhere/redis.sock"];
     let gate = Gate::start(&rules("local"), &nowhere);
-    let response = Client::of(&gate.socket).ask(request(&[somebody()])).unwrap();
+    let response = Client::of(&gate.socket)
+        .ask(request(&[somebody()]))
+        .unwrap();
     assert_eq!(told(&response).1, [(Under, 8)]);
     let gate = Gate::start_unready(&rules("closed"), &nowhere);
     let status = Client::of(&gate.socket)

@@ -44,7 +44,11 @@ impl Gate {
         std::fs::write(&file, rules).unwrap();
         let socket = dir.path().join("grpc.sock");
         let address = format!("unix:{}", socket.display());
-        let args = [&["--grpc", &*address, "--rules", file.to_str().unwrap()], args].concat();
+        let args = [
+            &["--grpc", &*address, "--rules", file.to_str().unwrap()],
+            args,
+        ]
+        .concat();
         let daemon = Daemon::start_not_ready(&args);
         wait_until("the gRPC door to open", || socket.exists());
         Gate {

@@ -31,7 +31,10 @@ impl Envoy {
         replace("port_value: 9901", &format!("port_value: {}", admin.port()));
         replace("address: 0.0.0.0, port_value: 10000", &at(entry));
         replace("address: 127.0.0.1, port_value: 8080", &at(backend()));
-        replace("path: /run/tidegate/grpc.sock", &format!("path: {}", socket.display()));
+        replace(
+            "path: /run/tidegate/grpc.sock",
+            &format!("path: {}", socket.display()),
+        );
         // A busy machine is no lost store.
         replace("timeout: 0.05s", "timeout: 20s");
         if denies {
@@ -41,7 +44,14 @@ impl Envoy {
         std::fs::write(&file, config).unwrap();
         let log = std::fs::File::create(dir.path().join("envoy.log")).unwrap();
         let child = Command::new(tool("envoy"))
-            .args(["--disable-hot-restart", "--concurrency", "1", "-l", "warning", "-c"])
+            .args([
+                "--disable-hot-restart",
+                "--concurrency",
+                "1",
+                "-l",
+                "warning",
+                "-c",
+            ])
             .arg(&file)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -131,7 +141,10 @@ fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
     assert_eq!(first.header("x-ratelimit-limit"), Some("5, 5;w=60"));
     assert_eq!(number(first, "x-ratelimit-remaining"), 4);
     assert_eq!(first.header("retry-after"), None);
-    let refused = replies.iter().position(|reply| reply.status == 429).unwrap();
+    let refused = replies
+        .iter()
+        .position(|reply| reply.status == 429)
+        .unwrap();
     assert!(refused >= 5, "{replies:?}");
     let refused = &replies[refused];
     assert_eq!(refused.header("x-envoy-ratelimited"), Some("true"));
@@ -142,7 +155,10 @@ fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
 
     assert!(gate.daemon.terminate().success());
     let without = envoy.get("/login");
-    assert_eq!((without.status, without.header("x-ratelimit-limit")), (200, None));
+    assert_eq!(
+        (without.status, without.header("x-ratelimit-limit")),
+        (200, None)
+    );
 }
 
 #[test]

@@ -20,7 +20,10 @@ const MIB: u64 = 1_024 * 1_024;
 /// The memory of a process, in bytes.
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
     let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kib * 1_024
 }
@@ -61,7 +64,10 @@ fn a_flood_of_calls_that_are_taken_back_at_once_ends_the_connection() {
         }
         // ENHANCE_YOUR_CALM, unless the door was as fast as the flood or reset the socket.
         let ended = goaway(&mut stream);
-        assert!(matches!(ended, Some(11) | None), "{ended:?} after {sent} calls");
+        assert!(
+            matches!(ended, Some(11) | None),
+            "{ended:?} after {sent} calls"
+        );
     });
 }
 
@@ -114,7 +120,9 @@ fn fields_that_are_too_long_are_refused_and_the_connection_lives() {
 fn a_frame_that_is_too_long_ends_the_connection() {
     survive(|gate| {
         let mut stream = connect(&gate.socket);
-        stream.write_all(&frame(HEADERS, END_HEADERS, 1, &fields())).unwrap();
+        stream
+            .write_all(&frame(HEADERS, END_HEADERS, 1, &fields()))
+            .unwrap();
         stream.write_all(&frame(DATA, 0, 1, &[0; 17_000])).unwrap();
         // FRAME_SIZE_ERROR
         assert_eq!(goaway(&mut stream), Some(6));
@@ -124,7 +132,10 @@ fn a_frame_that_is_too_long_ends_the_connection() {
 #[test]
 fn what_is_no_http2_is_hung_up_on_and_counted() {
     let gate = survive(|gate| {
-        for words in ["GET / HTTP/1.1\r\nhost: localhost\r\n\r\n", "\0\u{1}\u{2}garbage"] {
+        for words in [
+            "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n",
+            "\0\u{1}\u{2}garbage",
+        ] {
             let mut stream = Addr::from(gate.socket.as_path()).connect().unwrap();
             stream.write_all(words.repeat(3).as_bytes()).unwrap();
             let mut answer = Vec::new();
@@ -138,5 +149,8 @@ fn what_is_no_http2_is_hung_up_on_and_counted() {
         assert_eq!(goaway(&mut stream), Some(6));
     });
     let labels = [("door", "grpc"), ("reason", "framing")];
-    assert_eq!(gate.daemon.metric("tidegate_bad_requests_total", &labels), 3.0);
+    assert_eq!(
+        gate.daemon.metric("tidegate_bad_requests_total", &labels),
+        3.0
+    );
 }

@@ -62,7 +62,11 @@ fn who_watches_is_told_of_the_end_and_let_go() {
     assert_eq!(next.map(|it| it.status()), Some(ServingStatus::NotServing));
     let end = client.runtime.block_on(watched.message());
     assert!(matches!(end, Ok(None)), "{end:?}");
-    assert!(gate.daemon.log().contains("connections_cut=0"), "{}", gate.daemon.log());
+    assert!(
+        gate.daemon.log().contains("connections_cut=0"),
+        "{}",
+        gate.daemon.log()
+    );
 }
 
 #[test]
@@ -84,9 +88,13 @@ fn a_call_in_hand_is_answered_before_the_end() {
     let mut gate = Gate::start(RULES, &[]);
     let mut stream = connect(&gate.socket);
     // Without its message, which comes when the daemon ends.
-    stream.write_all(&frame(HEADERS, END_HEADERS, 1, &fields())).unwrap();
+    stream
+        .write_all(&frame(HEADERS, END_HEADERS, 1, &fields()))
+        .unwrap();
     crate::kit::wait_until("the call to arrive", || {
-        gate.daemon.metric("tidegate_connections", &[("door", "grpc")]) > 0.0
+        gate.daemon
+            .metric("tidegate_connections", &[("door", "grpc")])
+            > 0.0
     });
     let ending = std::thread::scope(|scope| {
         let ending = scope.spawn(|| gate.daemon.terminate());
@@ -111,6 +119,8 @@ fn who_finds_all_places_taken_is_told_to_calm_down() {
     let mut second = Addr::from(gate.socket.as_path()).connect().unwrap();
     assert_eq!(goaway(&mut second), Some(11));
     let labels = [("door", "grpc"), ("reason", "full")];
-    let refused = gate.daemon.metric("tidegate_connections_refused_total", &labels);
+    let refused = gate
+        .daemon
+        .metric("tidegate_connections_refused_total", &labels);
     assert_eq!(refused, 1.0);
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::value::{Scalar, ValueError};
 use crate::app::store_url::StoreUrl;
-use crate::protocol::grpc::Telling;
 use crate::engine::ReceiptBounds;
+use crate::protocol::grpc::Telling;
 use crate::server::Address;
 use crate::units::{Nanos, Pace, Partitions};
 

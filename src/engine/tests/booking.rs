@@ -31,7 +31,7 @@ fn check(engine: &Engine, name: &str, cost: u64, now: Timestamp) -> Outcome {
 }
 
 fn settle(engine: &Engine, name: &str, total: u64, now: Timestamp) -> Settlement {
-    match engine.settle(id(name), Cost::new(total), now) {
+    match engine.settle(id(name), Total::Cost(Cost::new(total)), now) {
         Settling::Done(settlement) => settlement,
         Settling::Pending(pending) => panic!("{pending:?}"),
     }
@@ -39,11 +39,9 @@ fn settle(engine: &Engine, name: &str, total: u64, now: Timestamp) -> Settlement
 
 /// Outcome, charged, refunded and late.
 fn said(settlement: &Settlement) -> (Settled, u64, u64, usize) {
-    let Settlement {
-        charged, refunded, ..
-    } = settlement;
-    let outcome = settlement.outcome;
-    (outcome, charged.get(), refunded.get(), settlement.late())
+    let most = |effect| settlement.most(effect).get();
+    let (charged, refunded) = (most(Effect::Charged), most(Effect::Refunded));
+    (settlement.outcome, charged, refunded, settlement.late())
 }
 
 fn report(engine: &Engine, entry: Entry, cost: u64, now: Timestamp) -> (Outcome, u64) {
@@ -215,12 +213,54 @@ fn a_rules_cost_multiplies_what_is_settled() {
     assert_eq!(left(&engine, START), 970);
     assert_eq!(
         said(&settle(&engine, "a", 100, START)),
-        (Settled::Now, 90, 0, 0)
+        (Settled::Now, 270, 0, 0)
     );
     assert_eq!(left(&engine, START), 700);
     check(&engine, "b", 100, START);
     settle(&engine, "b", 10, START);
     assert_eq!(left(&engine, START), 670);
+}
+
+#[test]
+fn what_an_attribute_measures_is_settled_by_it_and_concerns_no_other_rule() {
+    let rules = "
+rules:
+  - {name: requests, limits: {requests: 10, window: 1m, algorithm: fixed_window}}
+  - {name: tokens, cost: 'attribute:Tokens', limits: {requests: 1000, window: 1m, algorithm: fixed_window}}
+";
+    let engine = engine(rules);
+    let check = |name: &'static str, tokens: &str| {
+        let snapshot = engine.snapshot().telling_all();
+        let attributes = [("tokens", tokens)];
+        let described = Described {
+            attributes: &attributes,
+            ..Described::default()
+        };
+        let request = Request {
+            subject: Subject::Described(described),
+            cost: Cost::ONE,
+        };
+        match snapshot.begin_as(&request, id(name), START) {
+            Begun::Decided(decision) => {
+                let left = decision.all.iter().map(|limit| limit.remaining);
+                (decision.outcome, left.collect::<Vec<_>>())
+            }
+            Begun::Pending(pending) => panic!("{pending:?}"),
+        }
+    };
+    let settle = |name, tokens| {
+        let measured = [("other", 3), ("tokens", tokens)];
+        match engine.settle(id(name), Total::Measured(&measured), START) {
+            Settling::Done(settlement) => said(&settlement),
+            Settling::Pending(pending) => panic!("{pending:?}"),
+        }
+    };
+    assert_eq!(check("a", "200"), (ALLOWED, vec![9, 800]));
+    assert_eq!(check("a", "201").0, Outcome::IdInUse, "another cost");
+    assert_eq!(settle("a", 350), (Settled::Now, 150, 0, 0));
+    assert_eq!(check("b", "100"), (ALLOWED, vec![8, 550]));
+    assert_eq!(settle("b", 20), (Settled::Now, 0, 80, 0));
+    assert_eq!(check("c", "1"), (ALLOWED, vec![7, 629]));
 }
 
 #[test]
@@ -395,7 +435,7 @@ fn admitted(engine: &Engine, name: &str, cost: u64) {
 }
 
 fn pending(engine: &Engine, name: &str, total: u64) -> Box<PendingSettlement> {
-    match engine.settle(id(name), Cost::new(total), secs(1)) {
+    match engine.settle(id(name), Total::Cost(Cost::new(total)), secs(1)) {
         Settling::Pending(pending) => pending,
         Settling::Done(settlement) => panic!("{settlement:?}"),
     }
@@ -406,17 +446,17 @@ fn the_store_is_told_what_it_admitted_itself_and_cells_count_the_rest() {
     let engine = strict("share");
     admitted(&engine, "a", 20);
     let more = pending(&engine, "a", 1_500);
-    let question = more.question();
+    let question = &more.questions()[0];
     assert_eq!(question.limits.len(), 1);
-    assert_eq!(question.cost, Cost::new(1_480));
+    assert_eq!(question.limits[0].cost(question.cost), Cost::new(1_480));
     assert_eq!(question.purpose, Purpose::Charge(Some(START)));
-    let settlement = more.settle(&engine, Ok(ruling(0, &[])), secs(1));
+    let settlement = more.settle(&engine, [Ok(ruling(0, &[]))], secs(1));
     assert_eq!(said(&settlement), (Settled::Now, 1_480, 0, 0));
 
     admitted(&engine, "b", 20);
     let less = pending(&engine, "b", 5);
-    assert_eq!(less.question().purpose, Purpose::Refund(Some(START)));
-    let settlement = less.settle(&engine, Ok(ruling(0, &[0])), secs(1));
+    assert_eq!(less.questions()[0].purpose, Purpose::Refund(Some(START)));
+    let settlement = less.settle(&engine, [Ok(ruling(0, &[0]))], secs(1));
     assert_eq!(said(&settlement), (Settled::Now, 0, 15, 1));
     let hour = engine.snapshot().telling_all();
     let told = hour.decide(&named("api", "alice", 0), secs(1));
@@ -428,7 +468,7 @@ fn what_the_store_does_not_hear_of_counts_here_and_is_given_back_once_at_most() 
     let engine = strict("local");
     admitted(&engine, "a", 20);
     let more = pending(&engine, "a", 300);
-    let settlement = more.settle(&engine, Err(Unanswered), secs(1));
+    let settlement = more.settle(&engine, [Err(Unanswered)], secs(1));
     assert_eq!(said(&settlement), (Settled::Now, 280, 0, 0));
     assert_eq!(
         left(&engine, secs(1)),
@@ -438,7 +478,7 @@ fn what_the_store_does_not_hear_of_counts_here_and_is_given_back_once_at_most() 
 
     admitted(&engine, "b", 20);
     let less = pending(&engine, "b", 5);
-    let settlement = less.settle(&engine, Err(Unanswered), secs(1));
+    let settlement = less.settle(&engine, [Err(Unanswered)], secs(1));
     assert_eq!(said(&settlement), (Settled::Now, 0, 15, 1));
 
     admitted(&engine, "c", 20);

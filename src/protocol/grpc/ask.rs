@@ -2,8 +2,8 @@ use smallvec::SmallVec;
 
 use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use super::messages::envoy::r#type::v3::RateLimitUnit;
 use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::messages::envoy::r#type::v3::RateLimitUnit;
 use crate::rules::{Descriptor, StatedLimit, Unit};
 use crate::units::Cost;
 
@@ -162,7 +162,12 @@ mod tests {
             ..descriptor(&[])
         };
         let request = request(vec![descriptor], of_request);
-        Asked::read(&request).unwrap().checks().next().unwrap().hits()
+        Asked::read(&request)
+            .unwrap()
+            .checks()
+            .next()
+            .unwrap()
+            .hits()
     }
 
     #[test]

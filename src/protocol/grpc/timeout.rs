@@ -40,7 +40,18 @@ mod tests {
 
     #[test]
     fn what_is_no_timeout_is_none() {
-        for text in ["", "m", "20", "+2m", "-2m", "2.5S", "123456789m", "20ms", "2ü", " 2m"] {
+        for text in [
+            "",
+            "m",
+            "20",
+            "+2m",
+            "-2m",
+            "2.5S",
+            "123456789m",
+            "20ms",
+            "2ü",
+            " 2m",
+        ] {
             assert_eq!(timeout(text), None, "{text:?}");
         }
     }

@@ -86,6 +86,9 @@ pub enum BadRequest {
     /// The `id` is empty or too long.
     #[error("`id` must have 1 to {} bytes", CheckId::MAX)]
     Id,
+    /// The attribute of this name of a settlement is no whole number.
+    #[error("`attributes.{0}` must be a whole number, 0 or more, in quotes")]
+    Amount(String),
     /// What only a check has, in a report.
     #[error("`{0}` does not go with a report, which is never refused")]
     InReport(&'static str),
@@ -168,6 +171,7 @@ impl<'a> Check<'a> {
                 subject: Stated::Descriptor { domain, entries },
                 cost,
                 response: json.response.unwrap_or(false),
+                id: json.id.map(checked).transpose()?,
             });
         }
         if json.entries.is_some() {

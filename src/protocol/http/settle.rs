@@ -1,16 +1,24 @@
 use serde::{Deserialize, Serialize};
 
 use super::ask::{Whole, checked};
-use super::pairs::Text;
+use super::pairs::{PairsText, Text};
 use super::{BadRequest, MAX_BODY, Reply};
-use crate::engine::{CheckId, Settled, Settlement};
+use crate::engine::{CheckId, Effect, Settled, Settlement, Total};
+use crate::protocol::text::Shown;
 use crate::units::Cost;
 
 /// What the body of `POST /v1/settle` says: what a check has cost in all.
 #[derive(Debug)]
 pub struct Settle<'a> {
     id: Text<'a>,
-    cost: Cost,
+    total: Stated<'a>,
+}
+
+#[derive(Debug)]
+enum Stated<'a> {
+    Cost(Cost),
+    /// Attributes, each of a whole number.
+    Measured(PairsText<'a>, Vec<u64>),
 }
 
 impl<'a> Settle<'a> {
@@ -27,15 +35,30 @@ impl<'a> Settle<'a> {
         struct SettleJson<'a> {
             #[serde(borrow)]
             id: Text<'a>,
-            cost: Whole,
+            cost: Option<Whole>,
+            attributes: Option<PairsText<'a>>,
         }
         if body.len() > MAX_BODY {
             return Err(BadRequest::TooLarge(MAX_BODY));
         }
         let json: SettleJson<'_> = serde_json::from_slice(body).map_err(BadRequest::Json)?;
+        let total = match (json.cost, json.attributes) {
+            (Some(_), Some(_)) => return Err(BadRequest::Mixed("cost", "attributes")),
+            (Some(Whole(cost)), None) => Stated::Cost(Cost::new(cost)),
+            (None, Some(attributes)) => {
+                let amounts = attributes.iter().map(|(name, value)| {
+                    let whole = value.bytes().all(|byte| byte.is_ascii_digit());
+                    let amount = whole.then(|| value.parse().ok()).flatten();
+                    amount.ok_or_else(|| BadRequest::Amount(Shown(name.as_bytes()).to_string()))
+                });
+                let amounts = amounts.collect::<Result<_, _>>()?;
+                Stated::Measured(attributes, amounts)
+            }
+            (None, None) => return Err(BadRequest::Missing("cost")),
+        };
         Ok(Settle {
             id: checked(json.id)?,
-            cost: Cost::new(json.cost.0),
+            total,
         })
     }
 
@@ -44,9 +67,16 @@ impl<'a> Settle<'a> {
         CheckId::new(self.id.0.as_bytes())
     }
 
-    /// Its cost in all.
-    pub const fn cost(&self) -> Cost {
-        self.cost
+    /// Hands what the check came to in all to `settle`.
+    pub fn total<R>(&self, settle: impl FnOnce(Total<'_>) -> R) -> R {
+        match &self.total {
+            Stated::Cost(cost) => settle(Total::Cost(*cost)),
+            Stated::Measured(attributes, amounts) => {
+                let names = attributes.iter().map(|(name, _)| name);
+                let measured: Vec<(&str, u64)> = names.zip(amounts.iter().copied()).collect();
+                settle(Total::Measured(&measured))
+            }
+        }
     }
 }
 
@@ -63,8 +93,8 @@ impl Reply {
         match settlement.outcome {
             Settled::Now | Settled::Late | Settled::Before => Reply::ok(&Answer {
                 outcome: settlement.outcome.name(),
-                charged: settlement.charged.get(),
-                refunded: settlement.refunded.get(),
+                charged: settlement.most(Effect::Charged).get(),
+                refunded: settlement.most(Effect::Refunded).get(),
                 late: settlement.late(),
             }),
             Settled::Unknown => {
@@ -88,7 +118,12 @@ mod tests {
     fn a_settlement_is_an_id_and_a_cost() {
         let settle = Settle::decode(br#"{"id":"a\u0062","cost":18446744073709551615}"#).unwrap();
         assert_eq!(settle.id(), CheckId::new(b"ab"));
-        assert_eq!(settle.cost(), Cost::new(u64::MAX));
+        let total = settle.total(|total| format!("{total:?}"));
+        assert_eq!(total, format!("{:?}", Total::Cost(Cost::new(u64::MAX))));
+        let settle = Settle::decode(br#"{"id":"a","attributes":{"Tokens":"7","x":"0"}}"#).unwrap();
+        let total = settle.total(|total| format!("{total:?}"));
+        let wanted = Total::Measured(&[("tokens", 7), ("x", 0)]);
+        assert_eq!(total, format!("{wanted:?}"));
     }
 
     #[test]
@@ -97,6 +132,18 @@ mod tests {
             ("", "EOF"),
             (r#"{"id":"a"}"#, "missing field `cost`"),
             (r#"{"cost":1}"#, "missing field `id`"),
+            (
+                r#"{"id":"a","cost":1,"attributes":{}}"#,
+                "`cost` does not go with `attributes`",
+            ),
+            (
+                r#"{"id":"a","attributes":{"tokens":"-5"}}"#,
+                "`attributes.tokens` must be a whole number",
+            ),
+            (
+                r#"{"id":"a","attributes":{"tokens":""}}"#,
+                "`attributes.tokens` must be a whole number",
+            ),
             (r#"{"id":"","cost":1}"#, "`id` must have 1 to 128 bytes"),
             (r#"{"id":"a","cost":-1}"#, "a whole number, 0 or more"),
             (r#"{"id":"a","cost":1,"rule":"r"}"#, "unknown field `rule`"),

@@ -2,7 +2,7 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, Either};
+use futures_util::future::{BoxFuture, Either, join};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use smallvec::SmallVec;
@@ -16,12 +16,10 @@ use crate::engine::{Begun, Decision, Entry, Pending, Request as Ask, Snapshot, S
 use crate::protocol::grpc::messages::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse,
 };
-use crate::protocol::grpc::{
-    Answers, Asked, Check, Entries, Headers, Hits, MAX_MESSAGE, timeout,
-};
+use crate::protocol::grpc::{Answers, Asked, Check, Entries, Headers, Hits, MAX_MESSAGE, timeout};
 use crate::rules::Descriptor;
 use crate::server::observer::Door;
-use crate::server::waiting::ask_all_until;
+use crate::server::waiting::{ask_all_until, tell_all};
 use crate::server::{Services, Shared};
 use crate::units::{Cost, Timestamp};
 
@@ -181,10 +179,7 @@ fn said(
 }
 
 /// Decides what can be decided here: one reading of the clock, one snapshot of the rules.
-fn begin(
-    request: &RateLimitRequest,
-    shared: &Shared,
-) -> Result<(Answers, Vec<Unsettled>), Status> {
+fn begin(request: &RateLimitRequest, shared: &Shared) -> Result<(Answers, Vec<Unsettled>), Status> {
     let services = &shared.services;
     let asked = asked(request)?;
     let began = services.clock.local();
@@ -254,14 +249,20 @@ async fn settle(
 async fn ask(
     services: &Services,
     answers: &mut Answers,
-    mut waiting: Vec<Unsettled>,
+    waiting: Vec<Unsettled>,
     deadline: Option<Instant>,
 ) -> Vec<(usize, Cost)> {
-    let questions = waiting.iter().map(|one| one.pending.question());
-    let rulings = ask_all_until(services, questions, deadline).await;
+    let is_check = |one: &Unsettled| matches!(one.what, What::Check { .. });
+    let (mut checks, mut records): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_check);
+    let questions = checks.iter().map(|one| one.pending.question());
+    let asking = ask_all_until(services, questions, deadline);
+    let questions = records.iter().map(|one| one.pending.question().clone());
+    let telling = tell_all(services, questions.collect());
+    let (ruled, recorded) = join(asking, telling).await;
     let now = services.clock.now();
     let mut beyond = Vec::new();
-    for (one, ruling) in waiting.iter_mut().zip(rulings) {
+    let ruled = checks.iter_mut().zip(ruled);
+    for (one, ruling) in ruled.chain(records.iter_mut().zip(recorded)) {
         let decision = one.pending.settle(&services.engine, ruling, now);
         let counted = said(services, one.place, one.what, &decision, answers);
         beyond.extend(counted.map(|cost| (one.place, cost)));

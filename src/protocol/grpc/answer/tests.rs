@@ -57,7 +57,8 @@ fn response(telling: Telling, decisions: &[Decision<'_>]) -> RateLimitResponse {
 
 fn headers(response: &RateLimitResponse) -> Vec<(&str, &str)> {
     let told = response.response_headers_to_add.iter();
-    told.map(|it| (it.key.as_str(), it.value.as_str())).collect()
+    told.map(|it| (it.key.as_str(), it.value.as_str()))
+        .collect()
 }
 
 #[test]
@@ -69,7 +70,10 @@ fn every_descriptor_has_its_status_in_order() {
     };
     assert_eq!(first.code(), Code::Ok);
     let limit = first.current_limit.as_ref().unwrap();
-    assert_eq!((limit.requests_per_unit, limit.unit()), (10, WireUnit::Minute));
+    assert_eq!(
+        (limit.requests_per_unit, limit.unit()),
+        (10, WireUnit::Minute)
+    );
     assert_eq!((limit.name.as_str(), limit.unit_multiplier), ("a", None));
     assert_eq!(first.limit_remaining, 4);
     let until_reset = first.duration_until_reset.unwrap();
@@ -86,7 +90,10 @@ fn one_refusal_is_over_the_limit_for_all_whatever_it_is() {
         Outcome::Banned,
         Outcome::Unidentified,
     ] {
-        let told = response(NOTHING, &[unlimited(), decision("a", outcome, 0), unlimited()]);
+        let told = response(
+            NOTHING,
+            &[unlimited(), decision("a", outcome, 0), unlimited()],
+        );
         assert_eq!(told.overall_code(), Code::OverLimit, "{outcome:?}");
         let codes: Vec<Code> = told.statuses.iter().map(DescriptorStatus::code).collect();
         assert_eq!(codes, [Code::Ok, Code::OverLimit, Code::Ok], "{outcome:?}");
@@ -155,13 +162,21 @@ fn a_time_is_told_in_the_largest_unit_that_it_is_whole_in() {
 fn headers_are_of_the_refusal_with_the_longest_wait_or_of_the_least_remaining() {
     let x = |response: &RateLimitResponse| {
         let told = headers(response);
-        let find = |name| told.iter().find(|(key, _)| *key == name).map(|it| it.1.to_owned());
+        let find = |name| {
+            told.iter()
+                .find(|(key, _)| *key == name)
+                .map(|it| it.1.to_owned())
+        };
         (find("x-ratelimit-remaining"), find("retry-after"))
     };
     let some = |text: &str| Some(text.to_owned());
     let told = response(
         EVERYTHING,
-        &[decision("a", ALLOWED, 4), unlimited(), decision("b", ALLOWED, 3)],
+        &[
+            decision("a", ALLOWED, 4),
+            unlimited(),
+            decision("b", ALLOWED, 3),
+        ],
     );
     assert_eq!(x(&told), (some("3"), None));
     let told = response(
@@ -175,7 +190,10 @@ fn headers_are_of_the_refusal_with_the_longest_wait_or_of_the_least_remaining() 
     assert_eq!(x(&told), (some("1"), some("7")));
     let told = response(
         EVERYTHING,
-        &[decision("a", refused(5), 0), decision("b", Outcome::Banned, 0)],
+        &[
+            decision("a", refused(5), 0),
+            decision("b", Outcome::Banned, 0),
+        ],
     );
     // Waiting does not help.
     assert_eq!(x(&told), (some("0"), None));
@@ -270,6 +288,9 @@ fn what_is_unlimited_has_more_left_than_can_be_told() {
     answers.set(0, &unlimited());
     let told = answers.finish().unwrap();
     let status = &told.statuses[0];
-    assert_eq!((status.code(), status.limit_remaining), (Code::Ok, u32::MAX));
+    assert_eq!(
+        (status.code(), status.limit_remaining),
+        (Code::Ok, u32::MAX)
+    );
     assert_eq!(status.current_limit, None);
 }

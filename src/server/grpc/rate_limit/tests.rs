@@ -51,7 +51,10 @@ async fn ask(policy: &str, timeout: Option<&'static str>) -> (Result<Vec<u32>, C
     let remaining = said.map(|response| {
         let statuses = response.into_inner().statuses;
         assert!(statuses.iter().all(|status| status.code() == Told::Ok));
-        statuses.iter().map(|status| status.limit_remaining).collect()
+        statuses
+            .iter()
+            .map(|status| status.limit_remaining)
+            .collect()
     });
     (remaining.map_err(|status| status.code()), began.elapsed())
 }
@@ -85,14 +88,22 @@ async fn a_call_that_is_cancelled_is_counted_once_and_told() {
     let shared = Arc::new(shared_with_rules(&rules("local"), Duration::from_secs(10)));
     let mut service = ShouldRateLimit(Arc::clone(&shared));
     let answer = service.call(call(&["exact", "here"], None));
-    assert!(tokio::time::timeout(Duration::from_secs(1), answer).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), answer)
+            .await
+            .is_err()
+    );
     assert!(
         page.render().contains("tidegate_cancelled_calls_total 1"),
         "{}",
         page.render()
     );
     // What did not wait was counted.
-    let next = service.call(call(&["here"], None)).await.unwrap().into_inner();
+    let next = service
+        .call(call(&["here"], None))
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(next.statuses[0].limit_remaining, 7);
     assert!(page.render().contains("tidegate_cancelled_calls_total 1"));
 }
