@@ -195,7 +195,10 @@ impl Place<'_> {
             .arg("--rules")
             .arg(self.rules)
             .arg("--grpc")
-            .arg(format!("unix:{}", self.directory.join(grpc::SOCKET).display()));
+            .arg(format!(
+                "unix:{}",
+                self.directory.join(grpc::SOCKET).display()
+            ));
         Server::start(command, asked.to_owned())
     }
 
@@ -335,7 +338,13 @@ impl Measured {
     fn print_latency(&self, title: &str, target: Option<f64>, cpu: Option<f64>) {
         let target = target.map_or(String::new(), |target| format!("≤ {target}"));
         let cpu = cpu.map_or(String::new(), |cpu| format!("≤ {cpu} µs"));
-        self.print(title, |r| r.p50, |p50| format!("{p50:.1} µs"), &target, &cpu);
+        self.print(
+            title,
+            |r| r.p50,
+            |p50| format!("{p50:.1} µs"),
+            &target,
+            &cpu,
+        );
     }
 
     fn print_rate(&self, title: &str, target: f64, cpu: f64) {

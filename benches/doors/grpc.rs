@@ -49,7 +49,11 @@ pub(super) fn compare(place: &Place<'_>) -> io::Result<()> {
             measured.rounds.push((below, above));
         }
     }
-    measured.print_latency("ShouldRateLimit, alone on one core, p50", Some(4.5), Some(20.0));
+    measured.print_latency(
+        "ShouldRateLimit, alone on one core, p50",
+        Some(4.5),
+        Some(20.0),
+    );
     Ok(())
 }
 
@@ -141,7 +145,9 @@ fn until_answered(answers: &mut impl Read, stream: u32) -> io::Result<()> {
         let [a, b, c, kind, flags, on @ ..] = head;
         let mut payload = [0; 16_384];
         let length = u32::from_be_bytes([0, a, b, c]) as usize;
-        let payload = payload.get_mut(..length).ok_or(io::ErrorKind::InvalidData)?;
+        let payload = payload
+            .get_mut(..length)
+            .ok_or(io::ErrorKind::InvalidData)?;
         answers.read_exact(payload)?;
         messages += usize::from(kind == DATA);
         let ends = flags & END_STREAM != 0 && matches!(kind, DATA | HEADERS);

@@ -54,7 +54,7 @@ pub struct Answers {
 #[derive(Clone, Debug, Default)]
 struct Row {
     status: DescriptorStatus,
-    /// What the rule calls its limit.
+    /// What the rule calls its limit, if it does.
     name: Option<String>,
     /// Whether it refuses the request only together with all other quotas.
     is_quota: bool,
@@ -193,7 +193,7 @@ fn current(limit: &DescribedLimit<'_>, name: Option<String>) -> RateLimit {
     RateLimit {
         requests_per_unit: saturated(limit.limit),
         unit: unit.into(),
-        name: name.unwrap_or_else(|| limit.rule.to_owned()),
+        name: name.unwrap_or_default(),
         unit_multiplier: (times > 1).then_some(times),
     }
 }

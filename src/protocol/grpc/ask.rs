@@ -114,7 +114,8 @@ impl Check<'_> {
 /// Key and value of each entry of a descriptor.
 pub type Entries<'a> = SmallVec<[(&'a str, &'a str); 4]>;
 
-/// The limit that the gateway states; `None` without a unit that is known.
+/// The limit that the gateway states; `None` without a unit that is known, or with several of
+/// it that are not one of another.
 fn stated(limit: &RateLimitOverride) -> Option<StatedLimit> {
     let unit = match RateLimitUnit::try_from(limit.unit).ok()? {
         RateLimitUnit::Unknown => return None,
@@ -125,9 +126,10 @@ fn stated(limit: &RateLimitOverride) -> Option<StatedLimit> {
         RateLimitUnit::Month => Unit::Month,
         RateLimitUnit::Year => Unit::Year,
     };
+    let times = limit.unit_multiplier.unwrap_or(1).max(1);
     Some(StatedLimit {
         requests: limit.requests_per_unit,
-        unit,
+        unit: Unit::of(unit.period().times(times.into()))?,
     })
 }
 
@@ -196,11 +198,11 @@ mod tests {
 
     #[test]
     fn every_descriptor_is_asked_about_in_order_with_what_it_states() {
-        let limit = |requests_per_unit, unit: i32| {
+        let limit = |unit: i32, unit_multiplier| {
             Some(RateLimitOverride {
-                requests_per_unit,
+                requests_per_unit: 9,
                 unit,
-                unit_multiplier: None,
+                unit_multiplier,
             })
         };
         let mut descriptors = vec![
@@ -208,10 +210,14 @@ mod tests {
             descriptor(&[]),
             descriptor(&[("c", "2")]),
             descriptor(&[("c", "2")]),
+            descriptor(&[("c", "2")]),
+            descriptor(&[("c", "2")]),
         ];
-        descriptors[0].limit = limit(9, 2);
-        descriptors[2].limit = limit(9, 0);
-        descriptors[3].limit = limit(9, 99);
+        descriptors[0].limit = limit(2, None);
+        descriptors[2].limit = limit(0, None);
+        descriptors[3].limit = limit(99, None);
+        descriptors[4].limit = limit(4, Some(7));
+        descriptors[5].limit = limit(1, Some(10));
         let request = request(descriptors, 0);
         let asked = Asked::read(&request).unwrap();
         assert_eq!(asked.domain(), "d");
@@ -229,6 +235,8 @@ mod tests {
                 r#"d [("a", "1"), ("b", "")] Some(StatedLimit { requests: 9, unit: Minute })"#,
                 "d [] None",
                 r#"d [("c", "2")] None"#,
+                r#"d [("c", "2")] None"#,
+                r#"d [("c", "2")] Some(StatedLimit { requests: 9, unit: Week })"#,
                 r#"d [("c", "2")] None"#,
             ]
         );

@@ -74,7 +74,7 @@ fn every_descriptor_has_its_status_in_order() {
         (limit.requests_per_unit, limit.unit()),
         (10, WireUnit::Minute)
     );
-    assert_eq!((limit.name.as_str(), limit.unit_multiplier), ("a", None));
+    assert_eq!((limit.name.as_str(), limit.unit_multiplier), ("", None));
     assert_eq!(first.limit_remaining, 4);
     let until_reset = first.duration_until_reset.unwrap();
     assert_eq!((until_reset.seconds, until_reset.nanos), (41, 200_000_000));
