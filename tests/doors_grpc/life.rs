@@ -57,11 +57,20 @@ fn who_watches_is_told_of_the_end_and_let_go() {
         .into_inner();
     let first = client.runtime.block_on(watched.message()).unwrap();
     assert_eq!(first.map(|it| it.status()), Some(ServingStatus::Serving));
-    assert!(gate.daemon.terminate().success());
-    let next = client.runtime.block_on(watched.message()).unwrap();
-    assert_eq!(next.map(|it| it.status()), Some(ServingStatus::NotServing));
-    let end = client.runtime.block_on(watched.message());
-    assert!(matches!(end, Ok(None)), "{end:?}");
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| gate.daemon.terminate());
+        client.runtime.block_on(async {
+            let next = watched.message().await.unwrap();
+            assert_eq!(next.map(|it| it.status()), Some(ServingStatus::NotServing));
+            let end = watched.message().await;
+            assert!(matches!(end, Ok(None)), "{end:?}");
+            // Whoever hears of the end says so, and hangs up.
+            while !ending.is_finished() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        });
+        assert!(ending.join().unwrap().success());
+    });
     assert!(
         gate.daemon.log().contains("connections_cut=0"),
         "{}",
