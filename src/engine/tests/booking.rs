@@ -120,7 +120,7 @@ fn c36_a_late_settlement_goes_to_the_window_of_admission_or_nowhere_and_says_so(
     let hours = secs(500);
     let hour = engine.snapshot().telling_all();
     let told = hour.decide(&named("api", "alice", 0), hours);
-    assert_eq!(told.all[1].remaining, 5_000 - 1_500 - 20);
+    assert_eq!(told.all()[1].remaining, 5_000 - 1_500 - 20);
 
     let engine = super::engine(&rule("{requests: 9, window: 1m, algorithm: fixed_window}"));
     check(&engine, "a", 5, START);
@@ -242,7 +242,7 @@ rules:
         };
         match snapshot.begin_as(&request, id(name), START) {
             Begun::Decided(decision) => {
-                let left = decision.all.iter().map(|limit| limit.remaining);
+                let left = decision.all().iter().map(|limit| limit.remaining);
                 (decision.outcome, left.collect::<Vec<_>>())
             }
             Begun::Pending(pending) => panic!("{pending:?}"),
@@ -321,7 +321,7 @@ rules:
     let report = |cost| match snapshot.report(&request(cost), Entry::Charge, START) {
         Begun::Decided(decision) => {
             let advised: Vec<u64> = decision
-                .advised
+                .advised()
                 .iter()
                 .map(|said| said.limit.remaining)
                 .collect();
@@ -460,7 +460,7 @@ fn the_store_is_told_what_it_admitted_itself_and_cells_count_the_rest() {
     assert_eq!(said(&settlement), (Settled::Now, 0, 15, 1));
     let hour = engine.snapshot().telling_all();
     let told = hour.decide(&named("api", "alice", 0), secs(1));
-    assert_eq!(told.all[1].remaining, 5_000 - 1_500 - 5);
+    assert_eq!(told.all()[1].remaining, 5_000 - 1_500 - 5);
 }
 
 #[test]
