@@ -1,5 +1,6 @@
 //! The gRPC door: a client that sends HTTP/2 frames by hand, so that it costs little more
 //! than the ones of the other doors.
+#![allow(clippy::cast_possible_truncation, reason = "all is short")]
 
 use std::io::{self, BufReader, Read, Write as _};
 use std::os::unix::net::UnixStream;

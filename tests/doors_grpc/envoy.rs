@@ -138,7 +138,10 @@ fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
     let replies: Vec<Reply> = (0..11).map(|_| envoy.get("/login")).collect();
     let first = &replies[0];
     assert_eq!((first.status, first.body.as_str()), (200, "hello"));
-    assert_eq!(first.header("x-ratelimit-limit"), Some("5, 600;w=60, 5;w=60"));
+    assert_eq!(
+        first.header("x-ratelimit-limit"),
+        Some("5, 600;w=60, 5;w=60")
+    );
     assert_eq!(number(first, "x-ratelimit-remaining"), 4);
     assert_eq!(first.header("retry-after"), None);
     let refused = replies
@@ -148,7 +151,10 @@ fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
     assert!(refused >= 5, "{replies:?}");
     let refused = &replies[refused];
     assert_eq!(refused.header("x-envoy-ratelimited"), Some("true"));
-    assert_eq!(refused.header("x-ratelimit-limit"), Some("5, 600;w=60, 5;w=60"));
+    assert_eq!(
+        refused.header("x-ratelimit-limit"),
+        Some("5, 600;w=60, 5;w=60")
+    );
     assert_eq!(number(refused, "x-ratelimit-remaining"), 0);
     assert!((1..=60).contains(&number(refused, "x-ratelimit-reset")));
     assert!((1..=60).contains(&number(refused, "retry-after")));

@@ -211,7 +211,7 @@ fn unit(period: Nanos) -> (WireUnit, u32) {
     let told = units.into_iter().find_map(|(unit, wire)| {
         let one = unit.period().get();
         let whole = period.get() / one;
-        let exact = whole > 0 && period.get() % one == 0;
+        let exact = whole > 0 && period.get().is_multiple_of(one);
         Some((wire, u32::try_from(whole).ok()?)).filter(|_| exact)
     });
     told.unwrap_or((WireUnit::Unknown, 1))

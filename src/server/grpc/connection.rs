@@ -85,6 +85,7 @@ where
         .max_send_buf_size(MAX_UNSENT)
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN)
+        .auto_date_header(false)
         .serve_connection(TokioIo::new(Greeted::new(stream)), service_fn(service));
     let connection = pin!(connection);
     let mut stop = pin!(stop);
