@@ -22,9 +22,7 @@ use smallvec::SmallVec;
 use crate::algorithms::Verdict;
 use crate::counters::{By, Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{
-    Answers, Consistency, Cost, Key, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp,
-};
+use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp};
 use judged::{Judged, Tally};
 use per_call::PerCall;
 
