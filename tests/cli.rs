@@ -384,6 +384,7 @@ fn usage_errors_are_two_and_help_is_zero() {
         (vec!["check", "--domain", "d", "orders", "alice"], 2),
         (vec!["check", "orders", "alice", "--entry", "a=b"], 2),
         (vec!["explain", "--domain", "d", "--path", "/a"], 2),
+        (vec!["explain", "--path", "/a", "--entry", "a=b"], 2),
         (vec!["check", "orders", "alice", "--http", "nowhere"], 2),
         (vec!["check", "orders", "alice", "--timeout", "soon"], 2),
         (vec!["validate"], 2),
@@ -707,7 +708,10 @@ fn check_and_explain_know_descriptors() {
 #[test]
 fn an_unknown_domain_is_a_mistake_where_domains_are_strict() {
     let place = Place::new();
-    let rules = place.write("rules.yaml", "strict_domains: true\nrules: [{name: a, ban: true}]");
+    let rules = place.write(
+        "rules.yaml",
+        "strict_domains: true\nrules: [{name: a, ban: true}]",
+    );
     let _daemon = place.serve(["--rules", &rules]);
     let unknown = place.run(["check", "--domain", "other", "--entry", "a=b"]);
     assert_eq!(code(&unknown), 2);
