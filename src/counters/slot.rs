@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::units::{Algorithm, Nanos, Partition, Quota, Timestamp, WindowId};
+use crate::units::{Algorithm, Calendar, Nanos, Partition, Quota, Timestamp, WindowId, Windows};
 
 /// A kind of hash in the store: how long the stretch of time is that one such hash
 /// counts.
@@ -13,6 +13,8 @@ pub enum Space {
         /// How many windows later its counts are still read.
         kept: u8,
     },
+    /// Counts of the windows of a calendar, read until one more window has passed.
+    Calendar(Calendar),
     /// Debts of buckets. Time is cut into slices of 2^`exponent` nanoseconds, each
     /// at least as long as the longest debt in it takes to drain.
     Buckets {
@@ -35,9 +37,9 @@ impl Space {
     /// The kind of hash that counts limits of this quota.
     pub fn of(quota: &Quota) -> Space {
         match quota.algorithm() {
-            Algorithm::FixedWindow | Algorithm::SlidingWindow => Space::Windows {
-                length: quota.period(),
-                kept: 1,
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => match quota.windows() {
+                Windows::Even(length) => Space::Windows { length, kept: 1 },
+                Windows::Calendar(calendar) => Space::Calendar(calendar),
             },
             Algorithm::SlidingLog => {
                 let period = quota.period().get();
@@ -58,33 +60,41 @@ impl Space {
         }
     }
 
-    /// The length of one window or slice.
-    pub const fn length(self) -> Nanos {
+    /// The windows or slices that it is cut into.
+    pub const fn windows(self) -> Windows {
         match self {
-            Space::Windows { length, .. } => length,
-            Space::Buckets { exponent } => Nanos::new(1 << exponent),
+            Space::Windows { length, .. } => Windows::Even(length),
+            Space::Calendar(calendar) => Windows::Calendar(calendar),
+            Space::Buckets { exponent } => Windows::Even(Nanos::new(1 << exponent)),
         }
     }
 
+    /// Whether it holds counts of windows, and no debts.
+    pub const fn counts(self) -> bool {
+        !matches!(self, Space::Buckets { .. })
+    }
+
     /// The window or slice that `now` lies in.
-    pub const fn window(self, now: Timestamp) -> WindowId {
-        now.window(self.length())
+    pub fn window(self, now: Timestamp) -> WindowId {
+        self.windows().at(now)
     }
 
     const fn kept(self) -> u64 {
         match self {
             Space::Windows { kept, .. } => kept as u64,
-            Space::Buckets { .. } => 1,
+            Space::Calendar(_) | Space::Buckets { .. } => 1,
         }
     }
 }
 
-/// The form in the name of the store's hash: `60s`, `3750ms+16` or `slice36`.
+/// The form in the name of the store's hash: `60s`, `3750ms+16`, `day@Europe/Berlin` or
+/// `slice36`.
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Space::Windows { length, kept: 1 } => write!(f, "{length}"),
             Space::Windows { length, kept } => write!(f, "{length}+{kept}"),
+            Space::Calendar(calendar) => calendar.fmt(f),
             Space::Buckets { exponent } => write!(f, "slice{exponent}"),
         }
     }
@@ -101,34 +111,50 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// The moment that it begins.
+    pub fn start(self) -> Timestamp {
+        self.space.windows().start(self.window)
+    }
+
+    /// The moment that it ends.
+    pub fn end(self) -> Timestamp {
+        self.space.windows().end(self.window)
+    }
+
+    /// How long it is.
+    pub fn length(self) -> Nanos {
+        self.space.windows().length(self.window)
+    }
+
     /// How long after its creation the slot's hash may be forgotten. That of a window may
-    /// be created half a window before: what is lent in advance is lent then.
-    pub const fn time_to_live(self) -> Nanos {
+    /// be created a while before: what is lent in advance is lent then.
+    pub fn time_to_live(self) -> Nanos {
         match self.space {
-            Space::Windows { length, kept: 1 } => self.life().plus(length.divided_by(2)),
+            Space::Windows { kept: 1, .. } | Space::Calendar(_) => self.life().plus(self.lead()),
             Space::Windows { .. } | Space::Buckets { .. } => self.life(),
         }
     }
 
+    /// How long before a window begins something is lent of it: half of the one before.
+    pub fn lead(self) -> Nanos {
+        self.previous().length().divided_by(2)
+    }
+
     /// How long the slot's counts matter, from its beginning, and a little longer.
-    pub const fn life(self) -> Nanos {
-        self.space.length().times(1 + self.space.kept()).plus(GRACE)
+    pub fn life(self) -> Nanos {
+        self.length().plus(self.reach()).plus(GRACE)
     }
 
     /// Whether the slot's counts can still matter to a decision, or to a batch on
     /// its way: a little shorter than the hash lives.
     pub fn matters(self, now: Timestamp) -> bool {
         let life = self.life().minus(Nanos::from_secs(1));
-        now < self.window.start(self.space.length()).after(life)
+        now < self.start().after(life)
     }
 
     /// Whether any decision can still read the slot's counts.
     pub fn is_read(self, now: Timestamp) -> bool {
-        let length = self.space.length();
-        now < self
-            .window
-            .start(length)
-            .after(length.times(1 + self.space.kept()))
+        now < self.end().after(self.reach())
     }
 
     /// Whether the slot is the one that costs are admitted in.
@@ -136,9 +162,21 @@ impl Slot {
         self.space.window(now) == self.window
     }
 
-    /// How long the slot's counts are read.
-    pub const fn reach(self) -> Nanos {
-        self.space.length().times(self.space.kept())
+    /// How long the slot's counts are read after its end.
+    pub fn reach(self) -> Nanos {
+        match self.space {
+            Space::Calendar(_) => self.next().length(),
+            space => self.length().times(space.kept()),
+        }
+    }
+
+    /// Since when the store must remember to decide by the slot: as long as that is how far
+    /// the slots reach that are weighed with it, or a lease of it.
+    pub fn remembered_from(self) -> Timestamp {
+        match self.space {
+            Space::Calendar(_) => self.previous().start(),
+            _ => self.start().before(self.reach()),
+        }
     }
 
     /// The slot after this one.

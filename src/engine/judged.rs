@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Advised, Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
 use crate::counters::{By, Taken};
-use crate::units::{Answers, Cost, Key, Limit, Nanos, Timestamp};
+use crate::units::{Answers, Cost, Key, Limit, Nanos, Timestamp, Windows};
 
 /// What one limit said.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,15 @@ impl Judged {
     }
 
     /// The limit of a rule that said it, as callers are told of it.
-    fn of_limit<'s>(&self, limit: &'s Limit) -> DescribedLimit<'s> {
-        self.described((&limit.rule, &limit.name), &limit.answers, limit)
+    fn of_limit<'s>(&self, limit: &'s Limit, now: Timestamp) -> DescribedLimit<'s> {
+        let windows = limit.quota.windows();
+        DescribedLimit {
+            period: match windows {
+                Windows::Even(length) => length,
+                Windows::Calendar(_) => windows.length(windows.at(now)),
+            },
+            ..self.described((&limit.rule, &limit.name), &limit.answers, limit)
+        }
     }
 
     /// The limit that said it, as callers are told of it.
@@ -176,7 +183,7 @@ impl Tally {
         let advised = |(index, judged): (usize, Judged)| {
             let limit = limit_at(index)?;
             Some(Advised {
-                limit: judged.of_limit(limit),
+                limit: judged.of_limit(limit, now),
                 mode: limit.mode,
                 outcome: judged.outcome,
             })
@@ -199,7 +206,7 @@ impl Tally {
         all.sort_unstable_by_key(|(index, _)| *index);
         let all = all.iter().filter_map(|(index, judged)| {
             let limit = limit_at(*index).filter(|_| judged.outcome.has_figures())?;
-            Some(judged.of_limit(limit))
+            Some(judged.of_limit(limit, now))
         });
         let all = all.collect();
         let outcome = match judged.outcome {
@@ -208,7 +215,7 @@ impl Tally {
         };
         Decision {
             outcome,
-            limit: Some(judged.of_limit(limit)),
+            limit: Some(judged.of_limit(limit, now)),
             all,
             stale: judged.stale,
             now,
