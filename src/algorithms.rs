@@ -229,7 +229,8 @@ impl State {
     /// between, being full, starts full). A ban in between keeps the debt.
     /// With another algorithm or period, the state starts afresh.
     pub fn requote(&mut self, old: &Quota, new: &Quota, now: Timestamp) {
-        if old.algorithm() != new.algorithm() || old.windows() != new.windows() || !self.suits(new) {
+        if old.algorithm() != new.algorithm() || old.windows() != new.windows() || !self.suits(new)
+        {
             *self = State::fresh(new);
         } else if let State::Bucket(state) = self {
             state.requote(old, new, now);

@@ -184,9 +184,7 @@ impl Cell {
         let patience = wants.pressure?.patience(pace, self.limit.quota.period())?;
         let left = since.after(patience).since(now);
         let ends = match &self.body {
-            Body::Window { state, .. } => {
-                self.limit.quota.windows().end(state.id()).since(now)
-            },
+            Body::Window { state, .. } => self.limit.quota.windows().end(state.id()).since(now),
             Body::Bucket { .. } | Body::Log(_) => Nanos::MAX,
         };
         // The sync looks at it at the poll before it is due.

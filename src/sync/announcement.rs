@@ -100,7 +100,9 @@ mod tests {
             };
             assert_eq!(parse_slot(&slot_name(slot)), Some(slot));
         }
-        for junk in ["", "w1:2", "b64:1", "b-1:1", "x1+1:1", "w1+1", "w1+256:1", "cyear:1", "c:1", "cday@:1"] {
+        for junk in [
+            "", "w1:2", "b64:1", "b-1:1", "x1+1:1", "w1+1", "w1+256:1", "cyear:1", "c:1", "cday@:1",
+        ] {
             assert_eq!(parse_slot(junk), None, "{junk}");
         }
     }

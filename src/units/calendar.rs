@@ -23,11 +23,7 @@ pub enum CalendarUnit {
 
 impl CalendarUnit {
     /// Every unit, the shortest first.
-    pub const ALL: [CalendarUnit; 3] = [
-        CalendarUnit::Day,
-        CalendarUnit::Week,
-        CalendarUnit::Month,
-    ];
+    pub const ALL: [CalendarUnit; 3] = [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month];
 
     /// The word for it in rules.
     pub const fn name(self) -> &'static str {
@@ -38,13 +34,22 @@ impl CalendarUnit {
         }
     }
 
-    /// How long one is, if it is as long as can be and no clock is put forward or back.
-    pub(super) const fn usual_length(self) -> Nanos {
+    /// How long one is where no clock is put forward or back; of months, the longest.
+    pub const fn usual_length(self) -> Nanos {
         Nanos::from_secs(match self {
             CalendarUnit::Day => DAY,
             CalendarUnit::Week => 7 * DAY,
             CalendarUnit::Month => 31 * DAY,
         })
+    }
+
+    /// A window of that fixed length, as it is written in rules.
+    pub const fn fixed(self) -> &'static str {
+        match self {
+            CalendarUnit::Day => "1d",
+            CalendarUnit::Week => "7d",
+            CalendarUnit::Month => "30d",
+        }
     }
 
     /// When the unit numbered `id` begins on the clocks of a place, in seconds since the
@@ -105,6 +110,9 @@ pub struct UnknownZone;
 static KNOWN: RwLock<Vec<Calendar>> = RwLock::new(Vec::new());
 
 impl Calendar {
+    /// The name of the zone of limits that name none.
+    pub const UTC: &str = "UTC";
+
     /// The calendar of `unit` in the IANA time zone called `zone`, in whatever case.
     ///
     /// # Errors
@@ -130,12 +138,22 @@ impl Calendar {
 
     /// The calendar that is written as `text`, if any rule of this process has asked for it.
     pub fn known(text: &str) -> Option<Calendar> {
-        let (unit, zone) = text.split_once('@').unwrap_or((text, UTC));
+        let (unit, zone) = text.split_once('@').unwrap_or((text, Calendar::UTC));
         let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
         let mut known = known.iter();
         known
             .find(|known| known.0.unit.name() == unit && known.0.zone == zone)
             .copied()
+    }
+
+    /// The name of the time zone that is called `name`, in whatever case.
+    ///
+    /// # Errors
+    /// [`UnknownZone`] if there is none of that name in the bundled edition.
+    pub fn zone(name: &str) -> Result<String, UnknownZone> {
+        let zone = TimeZoneDatabase::bundled().get(name);
+        let zone = zone.map_err(|_| UnknownZone)?;
+        zone.iana_name().map(str::to_owned).ok_or(UnknownZone)
     }
 
     /// The names of all time zones.
@@ -177,9 +195,6 @@ impl Calendar {
     }
 }
 
-/// The zone of limits that name none.
-const UTC: &str = "UTC";
-
 /// The windows of `unit` in `zone`. The first begins with the epoch, the last ends with time.
 fn runs(unit: CalendarUnit, zone: &TimeZone) -> Vec<Run> {
     let mut offset = i64::from(zone.to_offset(jiff::Timestamp::UNIX_EPOCH).seconds());
@@ -216,7 +231,7 @@ fn runs(unit: CalendarUnit, zone: &TimeZone) -> Vec<Run> {
 impl fmt::Display for Calendar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.unit.name())?;
-        if self.0.zone == UTC {
+        if self.0.zone == Calendar::UTC {
             return Ok(());
         }
         write!(f, "@{}", self.0.zone)

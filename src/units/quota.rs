@@ -169,7 +169,8 @@ impl Quota {
     }
 
     /// The window, or the time in which a bucket refills by `amount`. Of the windows of a
-    /// calendar this is the usual length, which none need have.
+    /// calendar this is the usual length ([`CalendarUnit`](super::CalendarUnit)), which
+    /// none need have.
     pub const fn period(&self) -> Nanos {
         self.period
     }
