@@ -208,6 +208,7 @@ pub struct HashId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::CalendarUnit;
 
     fn space(algorithm: Algorithm, amount: u64, period: Nanos) -> Space {
         Space::of(&Quota::new(algorithm, amount, period, None).unwrap())
@@ -248,5 +249,61 @@ mod tests {
         assert!(slot.matters(Timestamp::from_nanos(719_000_000_000)));
         assert!(!slot.matters(Timestamp::from_nanos(725_000_000_000)));
         assert!(slot.time_to_live() >= Nanos::from_secs(120));
+    }
+
+    fn calendar(unit: CalendarUnit, zone: &str) -> Space {
+        let calendar = Calendar::new(unit, zone).unwrap();
+        Space::of(&Quota::calendar(10, calendar))
+    }
+
+    #[test]
+    fn windows_of_a_calendar_have_hashes_of_their_own_for_each_zone() {
+        let day = calendar(CalendarUnit::Day, "UTC");
+        let others = [
+            calendar(CalendarUnit::Day, "Europe/Berlin"),
+            calendar(CalendarUnit::Week, "UTC"),
+            space(Algorithm::FixedWindow, 10, Nanos::from_secs(86_400)),
+        ];
+        let names = [day, others[0], others[1], others[2]].map(|space| space.to_string());
+        assert_eq!(names, ["day", "day@Europe/Berlin", "week", "1d"]);
+        assert!(others.iter().all(|other| *other != day));
+        let more = Space::of(&Quota::calendar(
+            99,
+            Calendar::new(CalendarUnit::Day, "utc").unwrap(),
+        ));
+        assert_eq!(more, day);
+    }
+
+    #[test]
+    fn a_hash_of_a_calendar_outlives_its_window_and_the_next_from_the_first_lease_on() {
+        for (unit, zone) in [
+            (CalendarUnit::Month, "UTC"),
+            (CalendarUnit::Month, "Europe/Berlin"),
+            (CalendarUnit::Week, "America/Havana"),
+            (CalendarUnit::Day, "Africa/Cairo"),
+            (CalendarUnit::Day, "Pacific/Apia"),
+        ] {
+            let space = calendar(unit, zone);
+            let begin = Timestamp::from_nanos(1_300_000_000_000_000_000);
+            let mut slot = Slot {
+                space,
+                window: space.window(begin),
+            };
+            for _ in 0..6_000 {
+                let lent_from = slot.start().before(slot.lead());
+                let read_until = slot.next().end();
+                assert!(
+                    lent_from.after(slot.time_to_live()) > read_until,
+                    "{slot:?}"
+                );
+                assert_eq!(slot.end(), slot.next().start());
+                assert_eq!(slot.end(), slot.start().after(slot.length()));
+                assert_eq!(slot.remembered_from(), slot.previous().start());
+                assert!(slot.is_read(read_until.before(Nanos::new(1))));
+                assert!(!slot.is_read(read_until) && slot.matters(read_until));
+                assert!(!slot.matters(read_until.after(GRACE)));
+                slot = slot.next();
+            }
+        }
     }
 }
