@@ -122,16 +122,21 @@ impl Calendar {
             .get(zone)
             .map_err(|_| UnknownZone)?;
         let name = zone.iana_name().ok_or(UnknownZone)?;
-        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-        let same = |known: &&Calendar| known.0.unit == unit && known.0.zone == name;
-        if let Some(calendar) = known.iter().find(same) {
-            return Ok(*calendar);
+        if let Some(calendar) = Calendar::find(unit.name(), name) {
+            return Ok(calendar);
         }
-        let calendar = Calendar(Box::leak(Box::new(Table {
+        let table = Table {
             unit,
             zone: name.to_owned(),
             runs: runs(unit, &zone),
-        })));
+        };
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        let same = |known: &&Calendar| known.0.unit == unit && known.0.zone == name;
+        if let Some(calendar) = known.iter().find(same) {
+            // Another thread has been faster.
+            return Ok(*calendar);
+        }
+        let calendar = Calendar(Box::leak(Box::new(table)));
         known.push(calendar);
         Ok(calendar)
     }
@@ -139,6 +144,10 @@ impl Calendar {
     /// The calendar that is written as `text`, if any rule of this process has asked for it.
     pub fn known(text: &str) -> Option<Calendar> {
         let (unit, zone) = text.split_once('@').unwrap_or((text, Calendar::UTC));
+        Calendar::find(unit, zone)
+    }
+
+    fn find(unit: &str, zone: &str) -> Option<Calendar> {
         let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
         let mut known = known.iter();
         known
