@@ -28,7 +28,7 @@ const RULES: &str = "rules:
   - name: approximate
     limits: { default: { requests: 400, window: 4s, algorithm: fixed_window } }
   - name: day
-    limits: { default: { requests: 5, window: 1d, algorithm: fixed_window } }
+    limits: { default: { requests: 5, window: day } }
 ";
 
 /// The library that fakes the wall clock of a program.

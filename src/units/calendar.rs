@@ -1,8 +1,9 @@
 //! The calendar as plain integers: where the days, weeks and months of a time zone begin.
 
-use std::cmp::Ordering;
+use std::cmp;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use jiff::civil;
@@ -92,6 +93,8 @@ struct Table {
     unit: CalendarUnit,
     zone: String,
     runs: Vec<Run>,
+    /// The run that was looked for last: nearly always it is looked for again.
+    recent: AtomicUsize,
 }
 
 /// Windows of one length that follow each other, up to the next run.
@@ -129,6 +132,7 @@ impl Calendar {
             unit,
             zone: name.to_owned(),
             runs: runs(unit, &zone),
+            recent: AtomicUsize::new(0),
         };
         let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &&Calendar| known.0.unit == unit && known.0.zone == name;
@@ -199,8 +203,17 @@ impl Calendar {
 
     /// The last run that begins no later, as `begun` says.
     fn run(self, begun: impl Fn(&Run) -> bool) -> Option<&'static Run> {
-        let runs = &self.0.runs;
-        runs.get(runs.partition_point(begun).checked_sub(1)?)
+        let Table { runs, recent, .. } = self.0;
+        let place = recent.load(Ordering::Relaxed);
+        let next_begun = || runs.get(place + 1).is_some_and(&begun);
+        if let Some(run) = runs.get(place).filter(|run| begun(run))
+            && !next_begun()
+        {
+            return Some(run);
+        }
+        let place = runs.partition_point(begun).checked_sub(1)?;
+        recent.store(place, Ordering::Relaxed);
+        runs.get(place)
     }
 }
 
@@ -269,13 +282,13 @@ impl Hash for Calendar {
 }
 
 impl PartialOrd for Calendar {
-    fn partial_cmp(&self, other: &Calendar) -> Option<Ordering> {
+    fn partial_cmp(&self, other: &Calendar) -> Option<cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Calendar {
-    fn cmp(&self, other: &Calendar) -> Ordering {
+    fn cmp(&self, other: &Calendar) -> cmp::Ordering {
         (self.0.unit, &self.0.zone).cmp(&(other.0.unit, &other.0.zone))
     }
 }
