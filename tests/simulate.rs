@@ -200,3 +200,29 @@ fn what_makes_no_sense_is_told_and_the_code_is_two() {
         assert!(stderr(&output).contains(told), "{}", stderr(&output));
     }
 }
+
+#[test]
+fn a_limit_of_a_calendar_is_told_to_want_a_fixed_window() {
+    let place = Place::new();
+    let text =
+        "rules: [{name: api, limits: {requests: 200, window: month, time_zone: Asia/Tokyo}}]";
+    let file = place.write("rules.yaml", text);
+    let output = place.run(["simulate", "--rules", &file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains(
+            "--rules: the limit api default/month@Asia/Tokyo counts by a calendar, which is not \
+             simulated; write --window with a fixed length, such as 30d"
+        ),
+        "{}",
+        stderr(&output)
+    );
+    let more = ["--rules", &file, "--window", "1s", "--windows", "2"];
+    let output = place.run(["simulate"].iter().chain(&more).copied());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stdout(&output).starts_with("fixed_window of 200 in 1s,"),
+        "{}",
+        stdout(&output)
+    );
+}

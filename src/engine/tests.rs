@@ -1,3 +1,4 @@
+mod calendar;
 mod modes;
 mod reload;
 mod strict;

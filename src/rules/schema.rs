@@ -16,6 +16,7 @@ mod settings;
 mod target;
 mod tiers;
 mod when;
+mod window;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ pub(super) use overrides::OverrideSpec;
 pub(crate) const FILE: [&str; 8] = [
     "rules", "defaults", "answers", "policies", "clients", "api_keys", "jwt", "tiers",
 ];
-const DEFAULTS: [&str; 8] = [
+const DEFAULTS: [&str; 9] = [
     "algorithm",
     "consistency",
     "on_store_loss",
@@ -57,8 +58,9 @@ const DEFAULTS: [&str; 8] = [
     "mode",
     "on_missing",
     "normalize",
+    "time_zone",
 ];
-const RULE: [&str; 28] = [
+const RULE: [&str; 29] = [
     "name",
     "endpoint",
     "method",
@@ -87,6 +89,7 @@ const RULE: [&str; 28] = [
     "on_missing",
     "normalize",
     "cost",
+    "time_zone",
 ];
 
 /// A rule as its file states it, with every default filled in.

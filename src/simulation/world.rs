@@ -133,6 +133,27 @@ impl World {
     /// # Errors
     /// [`SimulationError`] if the scenario makes no sense.
     pub fn with_rules(scenario: &Scenario, rules: &str) -> Result<World, SimulationError> {
+        World::at(scenario, rules, None)
+    }
+
+    /// The same, with the first check at `start`: near the turn of a window that is too long
+    /// to be waited for.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if the scenario makes no sense.
+    pub fn starting_at(
+        scenario: &Scenario,
+        rules: &str,
+        start: Timestamp,
+    ) -> Result<World, SimulationError> {
+        World::at(scenario, rules, Some(start))
+    }
+
+    fn at(
+        scenario: &Scenario,
+        rules: &str,
+        start: Option<Timestamp>,
+    ) -> Result<World, SimulationError> {
         check(scenario)?;
         let secret = KeySecret::public();
         let defaults = Defaults {
@@ -150,11 +171,9 @@ impl World {
             .first()
             .ok_or(SimulationError::Range("there is no limit"))?;
         let quota = measured.quota;
-        let start = EPOCH
-            .after(WARM_UP)
-            .window(quota.period())
-            .next()
-            .start(quota.period());
+        let windows = quota.windows();
+        let next = || windows.end(windows.at(EPOCH.after(WARM_UP)));
+        let start = start.unwrap_or_else(next);
         let now = start.before(WARM_UP);
         let mut dice = Dice::new(scenario.seed);
         if scenario.slice.number > 0 {

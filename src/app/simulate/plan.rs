@@ -10,7 +10,7 @@ use super::values::{Rate, Spread, percent_text, shape_text};
 use crate::app::{config, surroundings};
 use crate::rules::{AppliedLimits, RuleSet};
 use crate::simulation::{Network, Scenario, Shape};
-use crate::units::{Algorithm, Consistency, Limit, LimitId, Nanos, Pace, Quota};
+use crate::units::{Algorithm, Consistency, Limit, LimitId, Nanos, Pace, Quota, Windows};
 
 /// What is simulated.
 #[derive(Debug)]
@@ -323,6 +323,13 @@ fn base_of(path: &Path, args: &SimulateArgs) -> Result<Base, Vec<SimulateFault>>
     let name = format!("{} {}", limit.rule, limit.name);
     if limit.quota.is_ban() && args.limit.is_none() {
         return Err(vec![SimulateFault::Ban(name)]);
+    }
+    if let (Windows::Calendar(calendar), None) = (limit.quota.windows(), args.window) {
+        let instead = calendar.unit().fixed();
+        return Err(vec![SimulateFault::Calendar {
+            limit: name,
+            instead,
+        }]);
     }
     Ok(Base {
         quota: quota(args, Some(&limit.quota)).map_err(|fault| vec![fault])?,
