@@ -13,6 +13,9 @@
 -- ARGV[3]  now in seconds since the epoch, fractions allowed (kept to the microsecond)
 -- ARGV[4]  cost, a whole number; default 1; 0 peeks: answered as
 --          1 would be, and nothing is consumed
+-- ARGV[5]  `charge` for a cost that was spent already: it counts whether or not there
+--          is room; `refund` to take it off what counts now, never below zero. Both
+--          are answered as a peek after it would be
 --
 -- Answer: allowed (1 or 0), remaining. A refused check and a peek write nothing.
 -- Worst case: 2 x limit around a window's edge, within any span as long as a window.
@@ -31,9 +34,10 @@ local function micros(text)
   return (tonumber(secs) or 0) * 1000000 + tonumber((part .. '000000'):sub(1, 6))
 end
 
-if #KEYS ~= 1 or #ARGV < 3 or #ARGV > 4 then
-  return redis.error_reply('ERR usage: 1 key limit window_s now_s [cost]')
+if #KEYS ~= 1 or #ARGV < 3 or #ARGV > 5 then
+  return redis.error_reply('ERR usage: 1 key limit window_s now_s [cost [charge|refund]]')
 end
+local how = ARGV[5]
 local limit, window, now = whole(ARGV[1]), micros(ARGV[2]), micros(ARGV[3])
 local from, to = ARGV[2]:match('^(.*)-(.*)$')
 if from then
@@ -51,6 +55,8 @@ elseif from and (now < from or now >= to) then
   return redis.error_reply('ERR now must be in the window')
 elseif not cost then
   return redis.error_reply('ERR cost must be a whole number from 0')
+elseif how and how ~= 'charge' and how ~= 'refund' then
+  return redis.error_reply('ERR the last argument must be charge or refund')
 end
 
 local state = redis.call('HMGET', KEYS[1], 'count', 'last')
@@ -69,13 +75,14 @@ else
   count = 0
 end
 
-local allowed = count + math.max(cost, 1) <= limit
+local allowed = how or count + math.max(cost, 1) <= limit
 if allowed and cost > 0 then
-  count = count + cost
+  count = how == 'refund' and math.max(count - cost, 0) or math.min(count + cost, LARGEST)
   -- Of a window after the one that is told only the beginning is known.
   local ends = from and (at < to and to or at + window) or at - math.fmod(at, window) + window
   local ttl = math.ceil((ends - now + window) / 1000)
   redis.call('HSET', KEYS[1], 'count', string.format('%.17g', count), 'last', string.format('%.17g', at))
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))
 end
+if how then allowed = count < limit end
 return { allowed and 1 or 0, math.max(limit - count, 0) }

@@ -37,7 +37,7 @@ mod window;
 
 use crate::units::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
-pub use bucket::BucketState;
+pub use bucket::{BucketState, MOST_OWED};
 pub use log::LogState;
 pub use window::WindowState;
 
@@ -153,8 +153,9 @@ impl State {
     }
 
     /// Records `cost` whether or not there is room for it (a refusal that is
-    /// charged, use that turned out larger than what was taken). Counts saturate;
-    /// above the limit, nothing remains. A ban keeps no count.
+    /// charged, use that turned out larger than what was taken). Counts saturate, and a
+    /// bucket owes at most [`MOST_OWED`] times its capacity; above the limit, nothing
+    /// remains. A ban keeps no count.
     pub fn charge(&mut self, quota: &Quota, cost: Cost, now: Timestamp) {
         if quota.is_ban() || cost.is_peek() {
             return;

@@ -326,7 +326,8 @@ impl RuleSet {
                 continue;
             };
             let key_of = |limit: &Limit| limit.hasher.key(&identity);
-            self.apply(limits, rule.weight.of(request), key_of, applied);
+            let weight = (rule.weight.of(request), rule.weight.measure());
+            self.apply(limits, weight, key_of, applied);
         }
         Ok(())
     }
@@ -370,7 +371,7 @@ impl RuleSet {
             return Ok(());
         }
         let key_of = |limit: &Limit| stated.key(&limit.hasher);
-        self.apply(limits, rule.weight.of_named(), key_of, applied);
+        self.apply(limits, (rule.weight.of_named(), None), key_of, applied);
         Ok(())
     }
 
@@ -398,7 +399,7 @@ impl RuleSet {
     fn apply<'r>(
         &'r self,
         limits: Range<usize>,
-        weight: u64,
+        (weight, measure): (u64, Option<&'r Arc<str>>),
         key_of: impl Fn(&Limit) -> Key,
         applied: &mut AppliedLimits<'r>,
     ) {
@@ -406,6 +407,7 @@ impl RuleSet {
             limit,
             key: key_of(limit),
             weight,
+            measure,
         }));
     }
 

@@ -486,6 +486,44 @@ fn a_leaky_bucket_spaces_what_it_admits() {
 }
 
 #[test]
+fn what_was_spent_already_is_charged_past_the_limit_and_refunded_to_zero_at_most() {
+    let mut bench = Bench::new();
+    for script in SCRIPTS {
+        let mut run = |now: u64, cost: u64, how: &str| {
+            let mut args = args(script, 10, 10, now, cost);
+            if !how.is_empty() {
+                args.push(how.to_owned());
+            }
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let said = bench.run(script, script, &args);
+            // The log tells only whether there is room.
+            (said[0], said.get(1).copied())
+        };
+        let told = |room: i64, left: i64| (room, (script != "sliding_log").then_some(left));
+        assert_eq!(run(T, 4, ""), told(1, 6), "{script}");
+        assert_eq!(run(T, 3, "charge"), told(1, 3), "{script}");
+        assert_eq!(run(T, 2, "refund"), told(1, 5), "{script}");
+        assert_eq!(run(T, 1, ""), told(1, 4), "{script}");
+        assert_eq!(run(T, 1_000_000, "charge"), told(0, 0), "{script}");
+        assert_eq!(run(T, 1, ""), told(0, 0), "{script}");
+        let closed = match script {
+            // 10 more than the capacity is all that it owes.
+            "token_bucket" | "leaky_bucket" => 11 * SECOND,
+            // It weighs the next window down to its end, all but a millionth.
+            "sliding_window" => 20 * SECOND - 89,
+            _ => 10 * SECOND,
+        };
+        assert_eq!(run(T + closed - 1_000, 1, "").0, 0, "{script}");
+        assert_eq!(run(T + closed, 1, "").0, 1, "{script}");
+        let later = T + 60 * SECOND;
+        assert_eq!(run(later, 7, "charge"), told(1, 3), "{script}");
+        assert_eq!(run(later, 1_000_000, "refund"), told(1, 10), "{script}");
+        assert_eq!(run(later, 10, "").0, 1, "{script}");
+        assert_eq!(run(later, 0, "charge").0, 0, "{script}");
+    }
+}
+
+#[test]
 fn wrong_arguments_are_errors_that_say_what_is_meant_and_change_nothing() {
     let mut bench = Bench::new();
     let windows = |script| {
@@ -514,9 +552,18 @@ fn wrong_arguments_are_errors_that_say_what_is_meant_and_change_nothing() {
             (
                 script,
                 vec!["1", "60"],
-                "usage: 1 key limit window_s now_s [cost]",
+                "usage: 1 key limit window_s now_s [cost [charge|refund]]",
             ),
-            (script, vec!["1", "60", "1000", "1", "1"], "usage:"),
+            (
+                script,
+                vec!["1", "60", "1000", "1", "1"],
+                "charge or refund",
+            ),
+            (
+                script,
+                vec!["1", "60", "1000", "1", "charge", "1"],
+                "usage:",
+            ),
         ]
     };
     let buckets = |script| {
@@ -551,7 +598,7 @@ fn wrong_arguments_are_errors_that_say_what_is_meant_and_change_nothing() {
         log(vec!["1000", "60", "1", "x"], "cost must be"),
         log(
             vec!["1000", "60"],
-            "usage: 1 key now_ms window_s limit [cost]",
+            "usage: 1 key now_ms window_s limit [cost [charge|refund]]",
         ),
     ];
     cases.extend(windows("fixed_window"));

@@ -15,7 +15,7 @@ use redis::Connection;
 use tidegate::algorithms::{Outcome, State, Verdict, WindowState};
 use tidegate::clock::Clock;
 use tidegate::counters::{Slot, Space};
-use tidegate::engine::{Authority, Counted, Question, Ruling, Unanswered};
+use tidegate::engine::{Authority, Counted, Purpose, Question, Ruling, Unanswered};
 use tidegate::sync::seal::{self, Told};
 use tidegate::sync::{Strict, SyncConfig};
 use tidegate::units::{
@@ -103,6 +103,7 @@ fn question(limits: &[Counted], cost: u64) -> Question {
     Question {
         limits: limits.to_vec(),
         cost: Cost::new(cost),
+        purpose: Purpose::Check,
     }
 }
 
@@ -246,6 +247,131 @@ fn refusals_that_are_charged_are_charged_as_in_the_library() {
                 state.charge(&quota, Cost::new(cost), at);
             }
         }
+    }
+}
+
+/// Charges the state with `cost` for `moment`, or refunds it, as the cells of a node do.
+/// Answers whether that went anywhere.
+fn book(state: &mut State, quota: &Quota, cost: u64, purpose: Purpose, now: Timestamp) -> bool {
+    let cost = Cost::new(cost);
+    state.age(quota, now);
+    match (state, purpose) {
+        (_, Purpose::Check) => panic!("no booking"),
+        (State::Window(state), Purpose::Charge(moment)) => {
+            state.charge_at(quota, cost, moment.unwrap_or(now))
+        }
+        (State::Window(state), Purpose::Refund(None)) => {
+            let was = state.current();
+            state.refund(quota, cost, now);
+            was > 0
+        }
+        (State::Window(state), Purpose::Refund(Some(moment))) => {
+            let weighed = quota.algorithm() == Algorithm::SlidingWindow;
+            let window = moment.window(quota.period());
+            let counts = (window == state.id() && state.current() > 0)
+                || (weighed && window == state.id().previous() && state.previous() > 0);
+            if counts {
+                state.give_back(quota, cost, moment);
+            }
+            counts
+        }
+        (State::Bucket(state), Purpose::Charge(_)) => {
+            state.charge(quota, cost, now);
+            true
+        }
+        (State::Bucket(state), Purpose::Refund(moment)) => {
+            let of = moment.unwrap_or(now);
+            let owes = state.debt() > 0 && now.since(of) <= quota.drain_time();
+            if owes {
+                state.refund(quota, cost, now);
+            }
+            owes
+        }
+        (State::Log(state), Purpose::Charge(moment)) => {
+            let moment = moment.unwrap_or(now);
+            let counts = now.since(moment) < quota.period();
+            if counts {
+                state.add(quota, moment, cost);
+            }
+            counts
+        }
+        (State::Log(state), Purpose::Refund(None)) => !state.refund(quota, cost, now).is_empty(),
+        (State::Log(state), Purpose::Refund(Some(moment))) => {
+            let before = state.span();
+            state.give_back(cost, moment);
+            state.span() != before
+        }
+    }
+}
+
+#[test]
+fn charges_and_refunds_nobody_is_asked_about_count_as_in_the_library() {
+    let bench = Bench::new();
+    let (mut dice, mut dropped) = (Dice(4), 0);
+    for (number, quota) in quotas().into_iter().enumerate() {
+        let limit = counted(quota, &format!("who{number}"));
+        let limits = [limit];
+        let mut state = State::fresh(&quota);
+        let mut taken: Vec<(Timestamp, u64)> = Vec::new();
+        let mut counted = 0;
+        for turn in 0..400 {
+            let cost = 1 + dice.below(1 + quota.capacity() / 2);
+            let old = (!taken.is_empty())
+                .then(|| taken[usize::try_from(dice.below(taken.len() as u64)).unwrap()]);
+            let (purpose, cost) = match (dice.below(8), old) {
+                (0, _) => (Purpose::Charge(None), 2 * cost),
+                (1, Some((at, _))) => (Purpose::Charge(Some(at)), cost),
+                (2, Some((at, took))) => (Purpose::Refund(Some(at)), 1 + dice.below(took)),
+                (3, _) => (Purpose::Refund(None), cost),
+                _ => (Purpose::Check, cost),
+            };
+            let question = Question {
+                purpose,
+                ..question(&limits, cost)
+            };
+            let ruling = bench.runtime.block_on(bench.strict.ask(&question)).unwrap();
+            let (at, said) = (ruling.at, ruling.outcomes[0]);
+            let of = format!("{quota:?} turn {turn}: {purpose:?} {cost} at {at:?}");
+            if purpose == Purpose::Check {
+                let wanted = in_micros(state.take(&quota, Cost::new(cost), at));
+                assert_eq!(said, wanted, "{of}");
+                if admits(said) {
+                    taken.push((at, cost));
+                    taken.drain(..taken.len().saturating_sub(6));
+                }
+                continue;
+            }
+            let counts = book(&mut state, &quota, cost, purpose, at);
+            assert_eq!(ruling.dropped.is_empty(), counts, "{of}");
+            let wanted = in_micros(state.take(&quota, Cost::ZERO, at));
+            assert_eq!(said, wanted, "{of}");
+            if counts {
+                counted += 1;
+            } else {
+                dropped += 1;
+            }
+        }
+        assert!(counted > 20, "{quota:?}: {counted}");
+    }
+    assert!(dropped > 20, "{dropped}");
+}
+
+#[test]
+fn a_charge_of_any_size_neither_wraps_nor_loses_what_was_counted() {
+    let bench = Bench::new();
+    for (number, algorithm) in Algorithm::ALL.into_iter().enumerate() {
+        let quota = quota(algorithm, 1_000, 3_600_000, None);
+        let limits = [counted(quota, &format!("who{number}"))];
+        for cost in [u64::MAX, 1, u64::MAX, u64::MAX] {
+            let question = Question {
+                purpose: Purpose::Charge(None),
+                ..question(&limits, cost)
+            };
+            let ruling = bench.runtime.block_on(bench.strict.ask(&question)).unwrap();
+            assert_eq!(ruling.outcomes[0].remaining, 0, "{algorithm:?}");
+            assert!(!admits(ruling.outcomes[0]), "{algorithm:?}");
+        }
+        assert!(!admits(bench.one(&limits[0], 1).1), "{algorithm:?}");
     }
 }
 

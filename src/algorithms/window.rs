@@ -82,6 +82,30 @@ impl WindowState {
         self.add(cost);
     }
 
+    /// Counts `cost` in the window of `moment`, whether or not there is room; answers
+    /// whether that window still counts. To be called for the window of now, or after
+    /// [`WindowState::roll`] for an earlier one.
+    pub fn charge_at(&mut self, quota: &Quota, cost: Cost, moment: Timestamp) -> bool {
+        let window = moment.window(quota.period());
+        if window != self.id && quota.algorithm() == Algorithm::FixedWindow {
+            return false;
+        }
+        let Some(count) = self.count_of(window) else {
+            return false;
+        };
+        *count = count.saturating_add(cost.get());
+        true
+    }
+
+    /// Takes `cost` off the count of the window of `now`, as far as there is so much, and
+    /// answers how much that was.
+    pub fn refund(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Cost {
+        self.roll(quota, now);
+        let refunded = cost.min(Cost::new(self.current));
+        self.current -= refunded.get();
+        refunded
+    }
+
     /// This state gone on to the window of `now`, to be stored with what is taken.
     ///
     /// A state that came back from a wrong clock is stored at once: left ahead, it

@@ -102,8 +102,10 @@ impl Cell {
         let at = self.body.moment(quota, now);
         let mut signal = Signal::Quiet;
         if self.is_shared(fleet) {
-            if charged {
+            if charged && matches!(outcome.verdict, Verdict::Admitted { .. }) {
                 self.body.record(quota, cost, at);
+            } else if charged {
+                self.body.record_charge(quota, cost, at);
             }
             let remaining = self.remaining(quota, outcome.remaining, now);
             if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
@@ -181,7 +183,7 @@ impl Cell {
         {
             self.body.charge(quota, cost, now);
             let at = self.body.moment(quota, now);
-            self.body.record(quota, cost, at);
+            self.body.record_charge(quota, cost, at);
         }
         Touch {
             outcome,
@@ -241,8 +243,10 @@ impl Cell {
         now: Timestamp,
         fleet: &Fleet,
     ) -> Signal {
-        self.body.give_back(&self.limit.quota, cost, taken_at, now);
+        let quota = self.limit.quota;
+        self.body.give_back(&quota, cost, taken_at, now);
         if self.is_shared(fleet) {
+            self.body.record_give_back(&quota, cost, taken_at);
             self.signal(self.limit.quota.capacity(), now, fleet)
         } else {
             Signal::Quiet

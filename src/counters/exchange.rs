@@ -289,7 +289,10 @@ impl Cell {
             };
             return Some(Delta {
                 cost: i64::try_from(back).map_or(i64::MIN, |back| -back),
-                upto: self.edge.as_ref().map_or(0, |edge| edge.next),
+                upto: self
+                    .edge
+                    .as_ref()
+                    .map_or(0, |edge| i64::try_from(edge.next).unwrap_or(i64::MAX)),
                 room: quota.capacity(),
                 ask,
             });

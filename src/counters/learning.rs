@@ -59,7 +59,7 @@ impl Cell {
                     true => (ledger.current, hold),
                     false => (ledger.previous, 0),
                 };
-                let upto = answer.upto.saturating_add(granted.get());
+                let upto = answer.upto.saturating_add_unsigned(granted.get());
                 let used = account.view(answer.total, upto).saturating_sub(lent);
                 if at_the_edge {
                     // Leases that others gave back are free again.
@@ -69,7 +69,7 @@ impl Cell {
                 }
             }
             Body::Bucket { state, ledger } => {
-                let upto = answer.upto.saturating_add(granted.get());
+                let upto = answer.upto.saturating_add_unsigned(granted.get());
                 let unsent = Cost::new(ledger.account.view(0, upto));
                 let debt = Nanos::new(answer.total);
                 if at_the_edge {
@@ -80,8 +80,13 @@ impl Cell {
                 }
             }
             Body::Log(log) => {
-                let upto = answer.upto.saturating_add(granted.get());
-                log.learn(&limit.quota, slot, answer.total.saturating_sub(upto), now);
+                let upto = answer.upto.saturating_add_unsigned(granted.get());
+                log.learn(
+                    &limit.quota,
+                    slot,
+                    answer.total.saturating_add_signed(upto.saturating_neg()),
+                    now,
+                );
             }
         }
         if let (Body::Window { state, .. }, Some(edge)) = (&self.body, &mut self.edge)
@@ -163,7 +168,8 @@ impl Cell {
                 }
                 Body::Log(log) => {
                     let account = log.account(slot.window);
-                    let others = announced.total.saturating_sub(account.account.own());
+                    let others = account.account.balance().saturating_neg();
+                    let others = announced.total.saturating_add_signed(others);
                     if others > account.others {
                         log.learn(&limit.quota, slot, others, now);
                     }

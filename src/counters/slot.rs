@@ -1,5 +1,6 @@
 use std::fmt;
 
+use crate::algorithms::MOST_OWED;
 use crate::units::{Algorithm, Calendar, Nanos, Partition, Quota, Timestamp, WindowId, Windows};
 
 /// A kind of hash in the store: how long the stretch of time is that one such hash
@@ -51,7 +52,8 @@ impl Space {
                 }
             }
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                let exponent = quota.drain_time().get().max(1).ilog2() + 1;
+                let longest = quota.drain_time().times(MOST_OWED).get().max(1);
+                let exponent = longest.ilog2() + 1;
                 let exponent = u8::try_from(exponent.min(63)).unwrap_or(63);
                 Space::Buckets {
                     exponent: exponent.max(MIN_EXPONENT),

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::units::{Algorithm, Consistency, EncodedIdentity, KeySecret, Pace, Partition};
 
+mod booking;
 mod leases;
 mod settled;
 mod share;

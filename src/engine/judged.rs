@@ -148,6 +148,11 @@ impl Tally {
         }
     }
 
+    /// How long an admitted check is to wait before it acts.
+    pub(super) const fn delay(&self) -> Nanos {
+        self.delay
+    }
+
     /// Takes note of what the limit at `index` said, whose cell is that of `key`, when it
     /// was asked for `cost`. Once `refused`, all that was taken must be given back.
     pub(super) fn note(&mut self, index: usize, key: Key, cost: Cost, judged: Judged) {

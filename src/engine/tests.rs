@@ -1,3 +1,4 @@
+mod booking;
 mod calendar;
 mod modes;
 mod reload;

@@ -49,7 +49,7 @@ pub struct Bucket {
 /// Beyond 2^53 a count would no longer be exact.
 const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
 /// The largest number below 2^63 that a double can hold.
-pub(super) const MAX_DEBT: f64 = 9_223_372_036_854_774_784.0;
+const MAX_DEBT: f64 = 9_223_372_036_854_774_784.0;
 
 /// One batch's turn in the store.
 pub(super) struct Turn<'a> {
@@ -132,7 +132,7 @@ impl<'a> Turn<'a> {
             return None;
         }
         let (cost, mut grant) = (signed(delta.cost), 0.0);
-        bucket.debt = (bucket.debt + cost).clamp(0.0, MAX_DEBT);
+        bucket.debt = owing(bucket.debt, cost, float(delta.room));
         if let Some(ask) = delta.ask {
             bucket.demand = (bucket.demand + signed(ask.demand)).clamp(0.0, MAX_COUNT);
             grant = self.grant(ask, float(delta.room) - bucket.debt, self.open);
@@ -230,6 +230,17 @@ impl<'a> Turn<'a> {
     }
 }
 
+/// What a bucket with this `debt` and `room` owes after `cost`: no cost takes it past twice
+/// its room.
+pub(super) fn owing(debt: f64, cost: f64, room: f64) -> f64 {
+    let most = if cost > 0.0 {
+        debt.max(2.0 * room)
+    } else {
+        debt
+    };
+    (debt + cost).min(most).clamp(0.0, MAX_DEBT)
+}
+
 /// Whether a delta leaves so little, as its node says, that all must know.
 fn is_large(delta: &Delta, total: f64) -> bool {
     let from = delta.ask.map_or(0, |ask| ask.announced_from);
@@ -237,7 +248,7 @@ fn is_large(delta: &Delta, total: f64) -> bool {
 }
 
 #[allow(clippy::cast_precision_loss)] // As in the scripts.
-fn float(number: u64) -> f64 {
+pub(super) fn float(number: u64) -> f64 {
     number as f64
 }
 
