@@ -311,6 +311,43 @@ fn a_described_request_is_settled_and_reported_too() {
 }
 
 #[test]
+fn what_an_attribute_measures_is_settled_by_it_over_both_doors() {
+    let doors = serve(
+        "rules: [{name: each, endpoint: /x, limits: {requests: 10, window: 1m}},\
+          {name: sum, endpoint: /x, cost: 'attribute:tokens', limits: {requests: 1000, window: 1m}}]",
+    );
+    let mut client = doors.client();
+    for id in ["a", "b"] {
+        let words = [
+            "TG.MATCH",
+            "GET",
+            "/x",
+            "IP",
+            "192.0.2.1",
+            "ATTR",
+            "tokens",
+            "100",
+            "ID",
+            id,
+        ];
+        assert_eq!(client.command(&words).ints()[0], 0);
+    }
+    let four = client.command(&["TG.SETTLE", "a", "ATTR", "Tokens", "450"]);
+    assert_eq!(four.ints(), [1, 350, 0, 0]);
+    let body = r#"{"id":"b","attributes":{"tokens":"30"}}"#;
+    let reply = http::request(&doors.http[0], "POST", "/v1/settle", body);
+    assert_eq!(reply.json()["refunded"], 70);
+    let left = |rule: &str| {
+        let body = json!({"rule": rule, "key": "192.0.2.1", "cost": 0}).to_string();
+        doors.ask(&body).json()["remaining"].clone()
+    };
+    assert_eq!(
+        (left("each"), left("sum")),
+        (json!(8), json!(1_000 - 450 - 30))
+    );
+}
+
+#[test]
 fn what_cannot_be_understood_is_told_and_changes_nothing() {
     let doors = serve("rules: [{name: r, limits: {requests: 30, window: 1m}}]");
     for (path, body, named) in [
