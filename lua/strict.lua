@@ -158,7 +158,8 @@ local function window(limit, field, at)
     put(KEYS[at], field, string.format('%.0f', count) .. beside, ttl, found)
   end
   function self.book(cost, refunds, moment)
-    local behind = moment > 0 and math.max(divide(now, length) - divide(moment, length), 0) or 0
+    local start, behind = now - into, 0
+    if moment > 0 and moment < start then behind = moment >= start - length and 1 or 2 end
     if behind > (limit[1] == SLIDING and 1 or 0) then return false end
     local key = KEYS[at - behind]
     local known = call('HGET', key, field)

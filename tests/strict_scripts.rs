@@ -267,7 +267,7 @@ fn book(state: &mut State, quota: &Quota, cost: u64, purpose: Purpose, now: Time
         }
         (State::Window(state), Purpose::Refund(Some(moment))) => {
             let weighed = quota.algorithm() == Algorithm::SlidingWindow;
-            let window = moment.window(quota.period());
+            let window = quota.windows().at(moment);
             let counts = (window == state.id() && state.current() > 0)
                 || (weighed && window == state.id().previous() && state.previous() > 0);
             if counts {
@@ -354,6 +354,28 @@ fn charges_and_refunds_nobody_is_asked_about_count_as_in_the_library() {
         assert!(counted > 20, "{quota:?}: {counted}");
     }
     assert!(dropped > 20, "{dropped}");
+}
+
+#[test]
+fn a_late_cost_counts_in_the_calendars_window_that_it_was_admitted_in_or_nowhere() {
+    let bench = Bench::new();
+    for unit in CalendarUnit::ALL {
+        let quota = calendar(unit, "Asia/Kathmandu", 50);
+        let limits = [counted(quota, unit.name())];
+        let (now, _) = bench.one(&limits[0], 1);
+        let begin = quota.windows().start(quota.windows().at(now));
+        let (before, after) = (begin.before(Nanos::from_millis(1)), begin);
+        for (moment, dropped) in [(before, vec![0]), (after, vec![])] {
+            for purpose in [Purpose::Charge(Some(moment)), Purpose::Refund(Some(moment))] {
+                let question = Question {
+                    purpose,
+                    ..question(&limits, 1)
+                };
+                let ruling = bench.runtime.block_on(bench.strict.ask(&question)).unwrap();
+                assert_eq!(ruling.dropped, dropped, "{unit:?}, {purpose:?}");
+            }
+        }
+    }
 }
 
 #[test]

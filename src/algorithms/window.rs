@@ -86,7 +86,7 @@ impl WindowState {
     /// whether that window still counts. To be called for the window of now, or after
     /// [`WindowState::roll`] for an earlier one.
     pub fn charge_at(&mut self, quota: &Quota, cost: Cost, moment: Timestamp) -> bool {
-        let window = moment.window(quota.period());
+        let window = quota.windows().at(moment);
         if window != self.id && quota.algorithm() == Algorithm::FixedWindow {
             return false;
         }

@@ -199,3 +199,28 @@ fn a_reload_keeps_what_was_used_unless_the_window_or_the_zone_is_another() {
         assert_eq!(check(&engine, now).1, left, "{fields}");
     }
 }
+
+#[test]
+fn a_late_cost_counts_until_midnight_where_the_calendar_is_and_not_that_of_utc() {
+    let engine = engine(BERLIN);
+    let begin = |id: &str, moment| {
+        let id = CheckId::new(id.as_bytes()).unwrap();
+        let snapshot = engine.snapshot();
+        let begun = snapshot.begin_as(&named("api", "alice", 1), id, moment);
+        assert!(matches!(begun, Begun::Decided(decision) if decision.outcome.is_allowed()));
+    };
+    let late = |id: &str, moment| {
+        let id = CheckId::new(id.as_bytes()).unwrap();
+        match engine.settle(id, Total::Cost(Cost::new(2)), moment) {
+            Settling::Done(settlement) => settlement.late(),
+            Settling::Pending(pending) => panic!("{pending:?}"),
+        }
+    };
+    begin("across UTC's", at("2026-11-30T23:58:00Z"));
+    assert_eq!(late("across UTC's", at("2026-12-01T00:02:00Z")), 0);
+    assert_eq!(check(&engine, at("2026-12-01T00:02:00Z")).1, 0);
+    let next = at("2026-12-02T23:58:00+01:00");
+    begin("late", next);
+    assert_eq!(late("late", next.after(Nanos::from_secs(240))), 1);
+    assert_eq!(check(&engine, next.after(Nanos::from_secs(240))).1, 2);
+}
