@@ -66,6 +66,20 @@ impl Demand {
         }
     }
 
+    /// Until when it may be drawn at a time from `now` on: about as long as one check
+    /// takes to come, but a millisecond at least, and until it changes its shape.
+    pub(super) fn draw_until(&self, now: Timestamp) -> Timestamp {
+        let mean = seconds(1.0 / self.rate.max(f64::MIN_POSITIVE));
+        let span = mean.max(Nanos::from_millis(1)).min(Nanos::from_secs(3_600));
+        let passed = now.since(self.start);
+        let change = match self.shape {
+            Shape::Shifting { every, .. } => every.times(passed.get() / every.get().max(1) + 1),
+            Shape::Stepping { after } if passed < after => after,
+            _ => Nanos::MAX,
+        };
+        now.after(span.min(change.minus(passed).max(Nanos::new(1))))
+    }
+
     /// Adds to `arrivals` the checks that come from `from` until `until`, ordered by
     /// their time. The demand does not change its shape in between.
     pub(super) fn draw(&mut self, from: Timestamp, until: Timestamp, arrivals: &mut Vec<Arrival>) {

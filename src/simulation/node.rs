@@ -158,6 +158,18 @@ impl Node {
         std::mem::take(&mut self.reports)
     }
 
+    /// The first moment, on the store's clock, at which a tick would find anything to do,
+    /// as things are now.
+    pub(super) fn next_tick(&self) -> Timestamp {
+        if self.making.skew.drift != 0 || !self.backlog.is_empty() {
+            // A clock that drifts is looked at each time.
+            return Timestamp::EPOCH;
+        }
+        let due = self.core.next_tick(self.engine.counters());
+        let ahead = self.making.skew.ahead;
+        Timestamp::from_nanos(due.as_nanos().saturating_add_signed(ahead.saturating_neg()))
+    }
+
     pub(super) fn tick(&mut self, wants: &mut Vec<Want>) {
         let now = self.now();
         self.core.tick(self.engine.counters(), now);
@@ -321,9 +333,13 @@ impl Making {
     /// What the node's own clock shows at `now` on the store's.
     fn local(&self, now: Timestamp) -> Timestamp {
         let passed = now.since(self.since).get();
-        let drift = i128::from(passed) * i128::from(self.skew.drift) / 1_000_000;
-        let ahead = i128::from(self.skew.ahead) + drift;
-        let ahead = i64::try_from(ahead).unwrap_or(0);
+        let ahead = match self.skew.drift {
+            0 => self.skew.ahead,
+            drift => {
+                let drift = i128::from(passed) * i128::from(drift) / 1_000_000;
+                i64::try_from(i128::from(self.skew.ahead) + drift).unwrap_or(0)
+            }
+        };
         Timestamp::from_nanos(now.as_nanos().saturating_add_signed(ahead))
     }
 }

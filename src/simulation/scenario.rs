@@ -151,8 +151,11 @@ impl Scenario {
         let span = self.window.times(u64::from(self.windows) + 1);
         let start = world.start();
         let mut passed = Nanos::ZERO;
+        // A thousand times, but no more often than ten times in a second of it.
+        let tenth = Nanos::from_millis(100);
+        let step = tenth.times(span.get() / 1_000 / tenth.get() + 1);
         while passed < span {
-            passed = passed.plus(Nanos::from_millis(100)).min(span);
+            passed = passed.plus(step).min(span);
             world.run_until(start.after(passed));
             progress(Progress {
                 done: passed.as_secs_f64() / span.as_secs_f64(),

@@ -50,6 +50,8 @@ pub struct World {
     terms: Terms,
     demand: Option<Demand>,
     dice: Dice,
+    /// How often a node polls its sync.
+    poll: Nanos,
     limits: Vec<Arc<Limit>>,
     sliced: Sliced,
     truth: Truth,
@@ -69,6 +71,10 @@ struct Place {
     /// Grows whenever the node starts anew, so that what was meant for its former life
     /// is told apart.
     life: u64,
+    /// When it started: the first of its polls.
+    since: Timestamp,
+    /// When it will next tick, as far as is known.
+    ticks_at: Option<Timestamp>,
     /// How many partitions part it from the store.
     parted: u32,
     /// The store's life that the node's connection leads to.
@@ -109,7 +115,7 @@ pub struct News {
     pub report: Report,
 }
 
-/// Demand is drawn for so long at a time.
+/// What is under way is looked at so often, when it is waited for.
 const STEP: Nanos = Nanos::from_millis(1);
 /// So long before the first check the nodes start: time to find each other.
 const WARM_UP: Nanos = Nanos::from_secs(3);
@@ -174,6 +180,8 @@ impl World {
         let place = |_| Place {
             node: None,
             life: 0,
+            since: now,
+            ticks_at: None,
             parted: 0,
             leads_to: 0,
             last_there: now,
@@ -203,6 +211,7 @@ impl World {
             defaults,
             demand: Some(demand),
             dice,
+            poll: pacing::poll(scenario.pace),
             limits,
             truth: Truth::new(quota, sliced.count(), start)?,
             sliced,
@@ -213,10 +222,9 @@ impl World {
             news: Vec::new(),
             arrivals: Vec::new(),
         };
-        let poll = pacing::poll(scenario.pace);
         for node in 0..world.places.len() {
             // No two nodes tick at the same moment.
-            let at = world.now.after(Nanos::new(world.dice.below(poll.get())));
+            let at = world.now.after(Nanos::new(world.dice.below(world.poll.get())));
             world.agenda.enter(at, Happening::Starts { node });
         }
         world.enter_faults();
@@ -315,11 +323,16 @@ impl World {
     /// Runs until `end` on the store's clock, with the demand.
     pub fn run_until(&mut self, end: Timestamp) {
         while self.now < end {
-            let until = self.now.after(STEP).min(end);
             let mut arrivals = std::mem::take(&mut self.arrivals);
-            if let Some(demand) = &mut self.demand {
-                demand.draw(self.now.max(self.start), until, &mut arrivals);
-            }
+            let from = self.now.max(self.start);
+            let until = match &mut self.demand {
+                None => end,
+                Some(demand) => {
+                    let until = demand.draw_until(from).min(end);
+                    demand.draw(from, until, &mut arrivals);
+                    until
+                }
+            };
             for arrival in arrivals.drain(..) {
                 self.happen_until(arrival.at);
                 let node = arrival.node as usize;
@@ -364,7 +377,7 @@ impl World {
         let making = Making {
             boot: Boot::new(self.dice.number()),
             partitions: self.scenario.partitions,
-            poll: pacing::poll(self.scenario.pace),
+            poll: self.poll,
             skew: skew.unwrap_or_default(),
             since: self.start,
         };
@@ -374,6 +387,7 @@ impl World {
         let place = &mut self.places[node];
         place.life += 1;
         place.node = started.ok();
+        (place.since, place.ticks_at) = (self.now, Some(self.now));
         let life = place.life;
         self.agenda.enter(self.now, Happening::Ticks { node, life });
         self.agenda

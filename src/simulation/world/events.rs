@@ -103,10 +103,9 @@ impl World {
         match what {
             Happening::Starts { node } => self.start_node(node),
             Happening::Ticks { node, life } => {
-                if self.lives(node, life) {
+                if self.lives(node, life) && self.places[node].ticks_at == Some(self.now) {
+                    self.places[node].ticks_at = None;
                     self.with_node(node, Node::tick);
-                    let next = self.now.after(pacing::poll(self.scenario.pace));
-                    self.agenda.enter(next, Happening::Ticks { node, life });
                 }
             }
             Happening::Sweeps { node, life, turn } => self.sweep(node, life, turn),
@@ -180,6 +179,26 @@ impl World {
             }
         }
         self.grant(node, wants);
+        self.arrange_tick(node);
+    }
+
+    /// Sees to it that the node ticks when it next has anything to do then. A daemon ticks
+    /// at every poll; those at which nothing would happen are left out, and the others
+    /// come when they would have come.
+    pub(super) fn arrange_tick(&mut self, node: usize) {
+        let (now, place) = (self.now, &mut self.places[node]);
+        if place.ticks_at.is_some_and(|at| at <= now.after(self.poll)) {
+            return;
+        }
+        let Some(present) = &place.node else { return };
+        let due = present.next_tick().max(now.after(Nanos::new(1)));
+        let polls = due.since(place.since).get().div_ceil(self.poll.get());
+        let at = place.since.after(self.poll.times(polls));
+        if place.ticks_at.is_none_or(|earlier| at < earlier) {
+            place.ticks_at = Some(at);
+            let life = place.life;
+            self.agenda.enter(at, Happening::Ticks { node, life });
+        }
     }
 
     pub(super) fn grant(&mut self, node: usize, wants: Vec<Want>) {

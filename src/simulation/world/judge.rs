@@ -50,6 +50,8 @@ impl World {
                     told(&pending.settle(&present.engine, answer, now))
                 }
             };
+        let life = place.life;
+        self.arrange_tick(node);
         if cost.is_peek() {
             return Some((outcome, left));
         }
@@ -59,7 +61,6 @@ impl World {
             self.stale.max = self.stale.max.max(stale);
         }
         self.tally.checks += 1;
-        let life = place.life;
         match outcome {
             _ if outcome.is_allowed() => {
                 self.truth.admitted(key, cost, self.now);
