@@ -28,5 +28,6 @@ pub use network::{Chaos, Network};
 pub use node::Skew;
 pub use scenario::{Progress, Scenario, Service, SimulationError};
 pub use slice::Slice;
+pub use truth::Worst;
 pub use store::{Bucket, Count, SimStore, Terms, Value};
-pub use world::{Admission, News, World};
+pub use world::{Admission, News, Until, World};

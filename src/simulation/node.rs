@@ -14,7 +14,7 @@ use crate::sync::core::{Core, CoreConfig};
 use crate::sync::event::{Action, CallId, Event, Report, RoundTrip};
 use crate::sync::pacing::{Backoff, EXCHANGES_PER_SECOND, jittered, pause_before_reconnecting};
 use crate::sync::seal::{Seal, Told};
-use crate::sync::{Failure, Now};
+use crate::sync::{Failure, Fate, Now};
 use crate::units::{Algorithm, Cost, Nanos, Partitions, Quota, QuotaError, Timestamp};
 
 /// How a node's own clock runs.
@@ -84,7 +84,7 @@ pub(super) struct Node {
     exchanges: Quota,
     luck: Dice,
     leaving: bool,
-    reports: Vec<Report>,
+    news: Vec<Report>,
 }
 
 impl Node {
@@ -122,7 +122,7 @@ impl Node {
             exchanges,
             luck,
             leaving: false,
-            reports: Vec::new(),
+            news: Vec::new(),
         };
         node.connect(Nanos::ZERO, wants);
         Ok(node)
@@ -144,6 +144,11 @@ impl Node {
         self.under_way.first().copied()
     }
 
+    /// How many exchanges are under way.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving
     }
@@ -153,9 +158,9 @@ impl Node {
         self.core.is_idle() && self.backlog.is_empty()
     }
 
-    /// What was reported since the last time.
-    pub(super) fn take_reports(&mut self) -> Vec<Report> {
-        std::mem::take(&mut self.reports)
+    /// What of the store's health was reported since the last time.
+    pub(super) fn take_news(&mut self) -> impl Iterator<Item = Report> {
+        self.news.drain(..)
     }
 
     /// The first moment, on the store's clock, at which a tick would find anything to do,
@@ -311,7 +316,8 @@ impl Node {
                     wants.push(Want::Send(call, message));
                 }
                 Action::SetOffset(offset) => self.clock.set_offset(offset.nanos),
-                Action::Report(report) => self.reports.push(report),
+                Action::Report(report) if is_news(&report) => self.news.push(report),
+                Action::Report(_) => {}
             }
         }
         let now = self.clock.local();
@@ -326,6 +332,14 @@ impl Node {
                 wants.push(Want::Send(call, message));
             }
         }
+    }
+}
+
+fn is_news(report: &Report) -> bool {
+    match report {
+        Report::StoreUp | Report::StoreLost(_) | Report::Disagreement(_) => true,
+        Report::Batch(fate, _) => *fate != Fate::Applied,
+        _ => false,
     }
 }
 

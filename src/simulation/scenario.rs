@@ -6,7 +6,7 @@ use super::figures::{Figures, Measured};
 use super::network::Network;
 use super::node::Skew;
 use super::slice::Slice;
-use super::world::World;
+use super::world::{Until, World};
 use crate::rules::Faults;
 use crate::units::{Algorithm, Consistency, Nanos, Pace, Partitions, QuotaError, StoreLoss};
 
@@ -113,7 +113,7 @@ impl Default for Scenario {
             rate: 2_000.0,
             shape: Shape::Even,
             keys: 1,
-            slice: Slice::WHOLE,
+            slice: Slice::default(),
             zipf: 0.0,
             algorithm: Algorithm::FixedWindow,
             limit: 1_000,
@@ -148,6 +148,35 @@ impl Scenario {
     /// [`SimulationError`] if it makes no sense; nothing was simulated.
     pub fn measure(&self, mut progress: impl FnMut(Progress)) -> Result<Measured, SimulationError> {
         let mut world = World::new(self)?;
+        self.walk(&mut world, |world, done| {
+            progress(Progress {
+                done,
+                checks: world.checks(),
+            });
+            true
+        });
+        Ok(world.measured())
+    }
+
+    /// Simulates it up to `until`, and tells what happened last and how everything stood
+    /// then. `None` if it is over before.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if it makes no sense; nothing was simulated.
+    pub fn trace(&self, until: Until) -> Result<Option<String>, SimulationError> {
+        let mut world = World::new(self)?;
+        world.trace(until);
+        let mut traced = None;
+        self.walk(&mut world, |world, _| {
+            traced = world.traced();
+            traced.is_none()
+        });
+        Ok(traced)
+    }
+
+    /// Runs `world` up to the end, and asks now and then whether to go on; with the part
+    /// that is done.
+    fn walk(&self, world: &mut World, mut goes_on: impl FnMut(&World, f64) -> bool) {
         let span = self.window.times(u64::from(self.windows) + 1);
         let start = world.start();
         let mut passed = Nanos::ZERO;
@@ -157,12 +186,10 @@ impl Scenario {
         while passed < span {
             passed = passed.plus(step).min(span);
             world.run_until(start.after(passed));
-            progress(Progress {
-                done: passed.as_secs_f64() / span.as_secs_f64(),
-                checks: world.checks(),
-            });
+            if !goes_on(world, passed.as_secs_f64() / span.as_secs_f64()) {
+                return;
+            }
         }
-        Ok(world.measured())
     }
 
     /// The rule file with the limit.

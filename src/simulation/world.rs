@@ -2,6 +2,7 @@
 
 mod events;
 mod judge;
+mod trace;
 mod trouble;
 
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use crate::sync::event::Report;
 use crate::sync::pacing;
 use crate::units::{Cost, Key, KeySecret, Limit, Nanos, Timestamp};
 use events::Happening;
+use trace::Trace;
+pub use trace::Until;
 
 /// Everything.
 #[derive(Debug)]
@@ -61,6 +64,11 @@ pub struct World {
     dumps: Vec<(usize, SimStore)>,
     admissions: Option<Vec<Admission>>,
     news: Vec<News>,
+    /// How much has happened, checks among it, and what is told of it.
+    steps: u64,
+    trace: Option<Trace>,
+    /// Which turns of the sweep find anything; all, if nothing is said.
+    sweeps: Vec<bool>,
     arrivals: Vec<Arrival>,
 }
 
@@ -121,6 +129,8 @@ const STEP: Nanos = Nanos::from_millis(1);
 const WARM_UP: Nanos = Nanos::from_secs(3);
 /// About when it all happens.
 const EPOCH: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
+/// So few cells may leave whole turns of the sweep without any.
+const FEW_CELLS: u64 = 1_000;
 /// The cells of one node, at most: as many as memory holds.
 const MAX_CELLS: usize = usize::MAX;
 
@@ -163,9 +173,9 @@ impl World {
             .start(quota.period());
         let now = start.before(WARM_UP);
         let mut dice = Dice::new(scenario.seed);
-        if scenario.slice.number > 0 {
+        if scenario.slice.number() > 0 {
             // Chance of its own.
-            dice = Dice::new(dice.number() ^ u64::from(scenario.slice.number));
+            dice = Dice::new(dice.number() ^ u64::from(scenario.slice.number()));
         }
         let sliced = scenario.sliced(measured);
         let keys = Weighted::new(sliced.weights.clone());
@@ -220,6 +230,9 @@ impl World {
             dumps: Vec::new(),
             admissions: None,
             news: Vec::new(),
+            steps: 0,
+            trace: None,
+            sweeps: Vec::new(),
             arrivals: Vec::new(),
         };
         for node in 0..world.places.len() {
@@ -252,13 +265,6 @@ impl World {
     /// Batches that were sent so far.
     pub fn batches(&self) -> u64 {
         self.tally.batches
-    }
-
-    /// Where it stands, for telling where something went wrong.
-    pub fn place(&self) -> String {
-        let passed = self.now.since(self.start);
-        let (seed, step) = (self.scenario.seed, self.agenda.entered());
-        format!("seed {seed}, step {step}, {passed} after the start")
     }
 
     /// How often the node has started.
@@ -382,6 +388,9 @@ impl World {
             since: self.start,
         };
         let luck = self.dice.fork();
+        if self.sweeps.is_empty() {
+            self.sweeps = self.used_turns(engine.counters());
+        }
         let mut wants = Vec::new();
         let started = Node::start(engine, making, self.now, luck, &mut wants);
         let place = &mut self.places[node];
@@ -396,6 +405,24 @@ impl World {
         self.agenda
             .enter(self.now, Happening::Sweeps { node, life, turn });
         self.grant(node, wants);
+    }
+}
+
+impl World {
+    /// Which turns of the sweep find any of few cells; nothing for many.
+    fn used_turns(&self, counters: &Counters) -> Vec<bool> {
+        let keys = u32::try_from(self.sliced.count()).unwrap_or(u32::MAX);
+        if u64::from(keys) * self.limits.len() as u64 > FEW_CELLS {
+            return Vec::new();
+        }
+        let mut turns = vec![false; counters.sweeps_per_round()];
+        for limit in &self.limits {
+            for place in 0..keys {
+                let key = World::key(limit, self.sliced.number(place));
+                turns[counters.turn_of(key)] = true;
+            }
+        }
+        turns
     }
 }
 
@@ -414,11 +441,6 @@ fn check(scenario: &Scenario) -> Result<(), SimulationError> {
     range(
         (1..=100_000_000).contains(&scenario.keys),
         "keys: from 1 to 100,000,000",
-    )?;
-    let slice = scenario.slice;
-    range(
-        slice.number < slice.of,
-        "slice: one of those that there are",
     )?;
     range(
         (0.0..=1e9).contains(&scenario.rate),

@@ -323,7 +323,7 @@ fn a_burst_of_one_caller_at_one_node_is_hardly_refused() {
                         windows: 1,
                         ..Scenario::default()
                     };
-                    let mut world = World::new(&scenario).unwrap();
+                    let mut world = world(&scenario);
                     let begin = world.start().after(SECOND.times(3));
                     world.run_until(begin);
                     let mut admitted = 0;

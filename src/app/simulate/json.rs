@@ -66,6 +66,11 @@ fn row(row: &Row) -> Value {
         "sync_interval_ms": millis(row.every),
         "over": over(&figures.over),
         "cold": over(&figures.cold),
+        "worst_moment": figures.worst.map(|worst| json!({
+            "over": worst.over,
+            "caller": worst.caller,
+            "after_ms": worst.after.as_secs_f64() * 1e3,
+        })),
         "used": figures.used,
         "checks": figures.checks,
         "admitted": figures.admitted,

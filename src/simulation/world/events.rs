@@ -4,8 +4,8 @@ use super::super::node::{Message, Node, Reply, Want};
 use super::super::sizes;
 use super::{News, World};
 use crate::counters::Announcement;
-use crate::sync::event::{CallId, Report};
-use crate::sync::{Failure, Fate, pacing};
+use crate::sync::event::CallId;
+use crate::sync::{Failure, pacing};
 use crate::units::{Nanos, Timestamp};
 
 /// Something that happens.
@@ -100,6 +100,7 @@ impl World {
     }
 
     fn happen(&mut self, what: Happening) {
+        self.step(|_| what.to_string());
         match what {
             Happening::Starts { node } => self.start_node(node),
             Happening::Ticks { node, life } => {
@@ -167,17 +168,10 @@ impl World {
         present.set_time(self.now);
         let mut wants = Vec::new();
         act(present, &mut wants);
-        for report in present.take_reports() {
-            let told = match &report {
-                Report::StoreUp | Report::StoreLost(_) | Report::Disagreement(_) => true,
-                Report::Batch(fate, _) => *fate != Fate::Applied,
-                _ => false,
-            };
-            if told {
-                let at = self.now;
-                self.news.push(News { at, node, report });
-            }
-        }
+        let at = self.now;
+        let news = present.take_news();
+        self.news
+            .extend(news.map(|report| News { at, node, report }));
         self.grant(node, wants);
         self.arrange_tick(node);
     }
@@ -421,13 +415,18 @@ impl World {
             return;
         }
         self.with_node(node, |node, _| node.sweep(turn));
-        let turns = self.places[node]
-            .node
-            .as_ref()
-            .map_or(1, Node::sweeps_per_round);
-        let next = self.now.after(SWEEP_ROUND.divided_by(turns as u64));
-        let turn = (turn + 1) % turns;
-        self.agenda
-            .enter(next, Happening::Sweeps { node, life, turn });
+        let Some(present) = &self.places[node].node else {
+            return;
+        };
+        // Turns that would find nothing are left out.
+        let turns = present.sweeps_per_round();
+        let is_used = |step: &usize| self.sweeps.get((turn + step) % turns) != Some(&false);
+        let step = (1..turns).find(is_used).unwrap_or(turns);
+        let pause = SWEEP_ROUND.divided_by(turns as u64).times(step as u64);
+        let turn = (turn + step) % turns;
+        self.agenda.enter(
+            self.now.after(pause),
+            Happening::Sweeps { node, life, turn },
+        );
     }
 }

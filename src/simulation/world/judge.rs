@@ -60,6 +60,11 @@ impl World {
             self.stale.count += 1;
             self.stale.max = self.stale.max.max(stale);
         }
+        self.step(|_| {
+            let word = stale.map_or(String::new(), |age| format!(", the store's word {age} old"));
+            let number = u32::from_be_bytes(number);
+            format!("node {node} is asked {} for caller {number}: {outcome:?}, {left} left{word}", cost.get())
+        });
         self.tally.checks += 1;
         match outcome {
             _ if outcome.is_allowed() => {
@@ -100,7 +105,7 @@ impl World {
     pub fn measured(self) -> Measured {
         let mut tally = self.tally;
         let mut worked = self.store_worked;
-        if self.scenario.slice.number > 0 {
+        if self.scenario.slice.number() > 0 {
             let hellos = std::mem::take(&mut tally.hellos);
             worked = worked.minus(self.scenario.service.command.times(hellos));
             tally.bytes_sent = tally.bytes_sent.saturating_sub(sizes::HELLO * hellos);
@@ -108,6 +113,10 @@ impl World {
             tally.bytes_received = tally.bytes_received.saturating_sub(answered);
         }
         let passed = self.now.since(self.start);
+        let mut closed = self.truth.close();
+        if let Some(worst) = &mut closed.worst {
+            worst.caller = self.sliced.number(worst.caller);
+        }
         Measured {
             tally: Figures {
                 nodes: self.scenario.nodes,
@@ -115,7 +124,7 @@ impl World {
                 store_busy: part(worked.get(), passed.get()),
                 ..tally
             },
-            closed: self.truth.close(),
+            closed,
             stale: self.stale,
         }
     }
