@@ -28,6 +28,6 @@ pub use network::{Chaos, Network};
 pub use node::Skew;
 pub use scenario::{Progress, Scenario, Service, SimulationError};
 pub use slice::Slice;
-pub use truth::Worst;
 pub use store::{Bucket, Count, SimStore, Terms, Value};
+pub use truth::Worst;
 pub use world::{Admission, News, Until, World};

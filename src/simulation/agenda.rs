@@ -55,9 +55,16 @@ impl<T> Agenda<T> {
 
     /// The next thing that happens by `until`, and when.
     pub(super) fn next_until(&mut self, until: Timestamp) -> Option<(Timestamp, T)> {
-        let one = self.order.peek().map(|Reverse((at, number, _))| (*at, *number));
+        let one = self
+            .order
+            .peek()
+            .map(|Reverse((at, number, _))| (*at, *number));
         let other = self.steady.front().map(|(at, number, _)| (*at, *number));
-        let next = one.into_iter().chain(other).min().filter(|(at, _)| *at <= until);
+        let next = one
+            .into_iter()
+            .chain(other)
+            .min()
+            .filter(|(at, _)| *at <= until);
         let (at, _) = next?;
         if next == other {
             return self.steady.pop_front().map(|(_, _, what)| (at, what));

@@ -237,7 +237,9 @@ impl World {
         };
         for node in 0..world.places.len() {
             // No two nodes tick at the same moment.
-            let at = world.now.after(Nanos::new(world.dice.below(world.poll.get())));
+            let at = world
+                .now
+                .after(Nanos::new(world.dice.below(world.poll.get())));
             world.agenda.enter(at, Happening::Starts { node });
         }
         world.enter_faults();

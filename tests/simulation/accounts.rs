@@ -6,7 +6,9 @@ use tidegate::simulation::{Dice, Fault, Memory, Network, Scenario, Trouble, Valu
 use tidegate::sync::event::Report;
 use tidegate::units::{Algorithm, Cost, Nanos};
 
-use crate::kit::{world, traced, admitted, counted, each_seed, noise, quiet, settle, traffic_for, whole};
+use crate::kit::{
+    admitted, counted, each_seed, noise, quiet, settle, traced, traffic_for, whole, world,
+};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const COUNTED: [Algorithm; 3] = [

@@ -1,11 +1,11 @@
 //! How far from its limit a fleet is.
 
 use tidegate::simulation::{
-    Fault, Figures, Memory, Network, Scenario, Service, Shape, Skew, Trouble, World,
+    Fault, Figures, Memory, Network, Scenario, Service, Shape, Skew, Trouble,
 };
 use tidegate::units::{Algorithm, Consistency, Cost, Nanos, StoreLoss};
 
-use crate::kit::each_seed;
+use crate::kit::{each_seed, world};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const SHAPES: [(&str, Shape); 4] = [

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::simulation::{Dice, Fault, Memory, Scenario, Shape, Trouble, World};
+use tidegate::simulation::{Dice, Fault, Memory, Scenario, Shape, Trouble};
 use tidegate::units::{Algorithm, Consistency, Nanos, StoreLoss};
 
 use crate::chaos::{any_faults, any_network, any_skews};
-use crate::kit::each_seed;
+use crate::kit::{each_seed, world};
 
 fn bounded(seed: u64, dice: &mut Dice, algorithm: Algorithm) -> Scenario {
     let shapes = [Shape::Even, Shape::Skewed(0.9), Shape::Bursting(8)];

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use tidegate::simulation::{Dice, Fault, Memory, Network, Scenario, Shape, Skew, Trouble, World};
 use tidegate::units::{Algorithm, Cost, Nanos};
 
-use crate::kit::{world, admitted, counted, each_seed, noise, quiet, settle, settle_up, traffic_for};
+use crate::kit::{
+    admitted, counted, each_seed, noise, quiet, settle, settle_up, traffic_for, world,
+};
 
 fn millis(dice: &mut Dice, most: u64) -> Nanos {
     Nanos::from_millis(dice.below(most))

@@ -320,7 +320,9 @@ fn seconds(seconds: f64) -> String {
     } else if seconds < 99.95 {
         format!("{seconds:.1}s")
     } else {
-        Nanos::from_secs(seconds.round() as u64).rounded().to_string()
+        Nanos::from_secs(seconds.round() as u64)
+            .rounded()
+            .to_string()
     }
 }
 
@@ -343,6 +345,9 @@ mod tests {
             ["12 B", "1.2 kB", "45 MB"]
         );
         let times = [0.0012, 0.5, 2.04, 171.5, 90_061.0];
-        assert_eq!(times.map(seconds), ["1.2ms", "500ms", "2.0s", "2m52s", "1d2h"]);
+        assert_eq!(
+            times.map(seconds),
+            ["1.2ms", "500ms", "2.0s", "2m52s", "1d2h"]
+        );
     }
 }

@@ -63,7 +63,10 @@ impl World {
         self.step(|_| {
             let word = stale.map_or(String::new(), |age| format!(", the store's word {age} old"));
             let number = u32::from_be_bytes(number);
-            format!("node {node} is asked {} for caller {number}: {outcome:?}, {left} left{word}", cost.get())
+            format!(
+                "node {node} is asked {} for caller {number}: {outcome:?}, {left} left{word}",
+                cost.get()
+            )
         });
         self.tally.checks += 1;
         match outcome {

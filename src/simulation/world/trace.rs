@@ -177,7 +177,9 @@ impl fmt::Display for Happening {
             }
             Happening::Returns { way, reply, .. } => write!(f, "node {} hears {reply}", way.node),
             Happening::Listens { node, .. } => write!(f, "node {node} listens"),
-            Happening::Hears { node, announced, .. } => write!(
+            Happening::Hears {
+                node, announced, ..
+            } => write!(
                 f,
                 "node {node} hears that a caller's limit is {:?}, with {} used",
                 announced.level, announced.total
