@@ -192,6 +192,44 @@ impl Scenario {
         }
     }
 
+    /// Whether it makes sense.
+    pub(super) fn check(&self) -> Result<(), SimulationError> {
+        let range = |holds: bool, what| {
+            if holds {
+                Ok(())
+            } else {
+                Err(SimulationError::Range(what))
+            }
+        };
+        range(
+            (1..=10_000).contains(&self.nodes),
+            "nodes: from 1 to 10,000",
+        )?;
+        range(
+            (1..=100_000_000).contains(&self.keys),
+            "keys: from 1 to 100,000,000",
+        )?;
+        range(
+            (0.0..=1e9).contains(&self.rate),
+            "rate: up to 1,000,000,000 a second",
+        )?;
+        range((0.0..=10.0).contains(&self.zipf), "zipf: from 0 to 10")?;
+        range(
+            (0.0..1.0).contains(&self.network.loss),
+            "loss: from 0 to below 1",
+        )?;
+        let named = |fault: &Fault| fault.trouble.nodes().all(|n| n < self.nodes as usize);
+        range(
+            self.faults.iter().all(named),
+            "a fault of a node that there is not",
+        )?;
+        let slow = |skew: &Skew| skew.drift.abs() <= 100_000;
+        range(
+            self.skews.iter().all(slow),
+            "drift: up to 100,000 millionths",
+        )
+    }
+
     /// The rule file with the limit.
     pub(super) fn rules(&self) -> String {
         let consistency = self.consistency.name();

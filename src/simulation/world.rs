@@ -11,7 +11,7 @@ use super::agenda::Agenda;
 use super::demand::{Arrival, Demand};
 use super::dice::{Dice, Weighted};
 use super::figures::{Figures, Stale};
-use super::node::{Making, Node, Skew};
+use super::node::{Making, Node};
 use super::scenario::{Scenario, SimulationError};
 use super::slice::Sliced;
 use super::store::{SimStore, Terms};
@@ -149,7 +149,7 @@ impl World {
     /// # Errors
     /// [`SimulationError`] if the scenario makes no sense.
     pub fn with_rules(scenario: &Scenario, rules: &str) -> Result<World, SimulationError> {
-        check(scenario)?;
+        scenario.check()?;
         let secret = KeySecret::public();
         let defaults = Defaults {
             pace: scenario.pace,
@@ -426,41 +426,4 @@ impl World {
         }
         turns
     }
-}
-
-fn check(scenario: &Scenario) -> Result<(), SimulationError> {
-    let range = |holds: bool, what| {
-        if holds {
-            Ok(())
-        } else {
-            Err(SimulationError::Range(what))
-        }
-    };
-    range(
-        (1..=10_000).contains(&scenario.nodes),
-        "nodes: from 1 to 10,000",
-    )?;
-    range(
-        (1..=100_000_000).contains(&scenario.keys),
-        "keys: from 1 to 100,000,000",
-    )?;
-    range(
-        (0.0..=1e9).contains(&scenario.rate),
-        "rate: up to 1,000,000,000 a second",
-    )?;
-    range((0.0..=10.0).contains(&scenario.zipf), "zipf: from 0 to 10")?;
-    range(
-        (0.0..1.0).contains(&scenario.network.loss),
-        "loss: from 0 to below 1",
-    )?;
-    let named = |fault: &super::Fault| fault.trouble.nodes().all(|n| n < scenario.nodes as usize);
-    range(
-        scenario.faults.iter().all(named),
-        "a fault of a node that there is not",
-    )?;
-    let slow = |skew: &Skew| skew.drift.abs() <= 100_000;
-    range(
-        scenario.skews.iter().all(slow),
-        "drift: up to 100,000 millionths",
-    )
 }

@@ -128,10 +128,9 @@ fn table(plan: &Plan, rows: &[Row]) -> String {
 
 fn cells(row: &Row) -> [String; 14] {
     let figures = &row.figures;
-    // What single checks cost the store is not measured.
-    let known = |text: String| match row.is_asked() {
-        false => text,
-        true => NONE.to_owned(),
+    let known = |text: String| match row.knows_cost() {
+        true => text,
+        false => NONE.to_owned(),
     };
     let over = |over: &Over, of: fn(&Over) -> f64| match over.windows {
         0 => NONE.to_owned(),
@@ -161,6 +160,7 @@ fn cells(row: &Row) -> [String; 14] {
 /// What there is nothing to say of.
 const NONE: &str = "-";
 
+#[allow(clippy::cast_precision_loss)] // For people.
 fn advice(plan: &Plan, rows: &[Row]) -> String {
     let plain = Plain::of(&plan.common);
     let target = percent_text(plan.target);
@@ -184,8 +184,9 @@ fn advice(plan: &Plan, rows: &[Row]) -> String {
                 instead(plan, advice.mode),
             ),
             Choice::Asked(_) => format!(
-                "{mode}: each check is put to the store, whatever the interval: {worst} over, \
-                 for {commands} commands/s."
+                "{mode}: each check is put to the store, whatever the interval, and waits {} \
+                 and more for it:\n  {worst} over, for {commands} commands/s.",
+                plan.common.network.round_trip
             ),
             Choice::NeverFull(_) => format!(
                 "{mode}: nobody wanted more than the limit, so no interval exceeds it; the \
@@ -195,11 +196,19 @@ fn advice(plan: &Plan, rows: &[Row]) -> String {
         };
         text.push_str(&said);
         text.push('\n');
+        if figures.asked > 0 && !row.is_asked() {
+            let part = percent(figures.asked as f64 / figures.checks.max(1) as f64);
+            let trip = plan.common.network.round_trip;
+            let _infallible = writeln!(
+                text,
+                "  {part} of the checks were put to the store, and wait {trip} and more for it."
+            );
+        }
         if let Some(worst) = figures.worst.filter(|_| plan.common.slices().len() == 1) {
             let _infallible = writeln!(
                 text,
                 "  Its worst moment: add --consistency {mode} --sync-interval {every} --until {}",
-                worst.after
+                Nanos::from_millis(worst.after.as_millis_ceil())
             );
         }
     }

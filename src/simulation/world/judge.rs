@@ -4,6 +4,7 @@ use super::super::figures::{Figures, Measured};
 use super::super::scenario::RULE;
 use super::super::sizes;
 use super::super::truth::{Refusal, part};
+use super::trace::millis;
 use super::{Admission, World};
 use crate::engine::{Begun, Decision, Outcome, Request, Subject, Unanswered};
 use crate::units::{Cost, Nanos, Timestamp};
@@ -13,6 +14,15 @@ use crate::units::{Cost, Nanos, Timestamp};
 fn told(decision: &Decision<'_>) -> (Outcome, Timestamp, u64, Option<Nanos>) {
     let left = decision.limit.map_or(0, |limit| limit.remaining);
     (decision.outcome, decision.now, left, decision.stale)
+}
+
+fn admitted_text(node: usize, caller: u32, cost: Cost, left: u64, stale: Option<Nanos>) -> String {
+    let word = match stale {
+        Some(age) => format!("the store's word is {} old", millis(age)),
+        None => "the store said nothing yet".to_owned(),
+    };
+    let cost = cost.get();
+    format!("node {node} admits {cost} of caller {caller}, believes {left} left; {word}")
 }
 
 impl World {
@@ -60,14 +70,12 @@ impl World {
             self.stale.count += 1;
             self.stale.max = self.stale.max.max(stale);
         }
-        self.step(|_| {
-            let word = stale.map_or(String::new(), |age| format!(", the store's word {age} old"));
+        if outcome.is_allowed() {
             let number = u32::from_be_bytes(number);
-            format!(
-                "node {node} is asked {} for caller {number}: {outcome:?}, {left} left{word}",
-                cost.get()
-            )
-        });
+            self.step(|_| admitted_text(node, number, cost, left, stale));
+        } else {
+            self.step_refused();
+        }
         self.tally.checks += 1;
         match outcome {
             _ if outcome.is_allowed() => {

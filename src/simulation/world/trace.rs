@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use super::super::node::{Message, Reply};
+use super::super::store::Value;
 use super::World;
 use super::events::Happening;
-use crate::counters::HashId;
 use crate::units::Nanos;
 
 /// Up to where a run is told.
@@ -23,6 +23,8 @@ pub enum Until {
 pub(super) struct Trace {
     until: Until,
     lines: VecDeque<String>,
+    /// Checks refused since the last line: they would drive out all others.
+    refused: u64,
     state: Option<String>,
 }
 
@@ -38,6 +40,7 @@ impl World {
         self.trace = Some(Trace {
             until,
             lines: VecDeque::new(),
+            refused: 0,
             state: None,
         });
     }
@@ -69,23 +72,37 @@ impl World {
     /// The next thing happens, of which `tell` tells.
     pub(super) fn step(&mut self, tell: impl FnOnce(&World) -> String) {
         if let Some(mut trace) = self.trace.take() {
-            let over = match trace.until {
-                Until::Step(step) => self.steps >= step,
-                Until::After(span) => self.now > self.start.after(span),
-            };
-            if over && trace.state.is_none() {
-                trace.state = Some(self.state());
-            } else if !over {
-                let passed = self.now.since(self.start);
+            if self.is_traced(&mut trace) {
+                let passed = millis(self.now.since(self.start));
                 let line = format!("step {}, {passed}: {}", self.steps + 1, tell(self));
-                trace.lines.push_back(line);
-                if trace.lines.len() > TOLD {
-                    trace.lines.pop_front();
-                }
+                trace.note(line);
             }
             self.trace = Some(trace);
         }
         self.steps += 1;
+    }
+
+    /// The next thing is a refusal.
+    pub(super) fn step_refused(&mut self) {
+        if let Some(mut trace) = self.trace.take() {
+            if self.is_traced(&mut trace) {
+                trace.refused += 1;
+            }
+            self.trace = Some(trace);
+        }
+        self.steps += 1;
+    }
+
+    /// Whether the next thing is told, too. If not, how everything stands is.
+    fn is_traced(&self, trace: &mut Trace) -> bool {
+        let over = match trace.until {
+            Until::Step(step) => self.steps >= step,
+            Until::After(span) => self.now > self.start.after(span),
+        };
+        if over && trace.state.is_none() {
+            trace.state = Some(self.state());
+        }
+        !over
     }
 
     /// How everything stands.
@@ -122,7 +139,7 @@ impl World {
             place.life,
             fleet.nodes(),
             fleet.health(),
-            fleet.trip(),
+            millis(fleet.trip()),
             present.under_way(),
             present.engine.counters().dirty(),
         )
@@ -134,9 +151,12 @@ impl World {
         let limit = &self.limits[0];
         let key = World::key(limit, number);
         let stored = self.store.contents(self.now).flat_map(|(id, _, cells)| {
-            cells
-                .filter(move |(of, _)| *of == key)
-                .map(move |(_, value)| format!("; the store, {}: {value:?}", hash(id)))
+            let window = id.slot.window.get();
+            let here = cells.filter(move |(of, _)| *of == key);
+            here.map(move |(_, value)| match value {
+                Value::Count(count) => format!("; in the store {} in window {window}", count.total),
+                Value::Debt(bucket) => format!("; in the store a debt of {} ns", bucket.debt),
+            })
         });
         let stored: String = stored.collect();
         format!(
@@ -147,18 +167,30 @@ impl World {
 }
 
 impl Trace {
-    fn text(&self, state: &str) -> String {
-        let mut text = String::new();
-        for line in &self.lines {
-            text.push_str(line);
-            text.push('\n');
+    fn note(&mut self, line: String) {
+        let refused = std::mem::take(&mut self.refused);
+        let before = (refused > 0).then(|| refused_text(refused));
+        self.lines.extend(before);
+        self.lines.push_back(line);
+        while self.lines.len() > TOLD {
+            self.lines.pop_front();
         }
-        text + state
+    }
+
+    fn text(&self, state: &str) -> String {
+        let last = (self.refused > 0).then(|| refused_text(self.refused));
+        let lines = self.lines.iter().cloned().chain(last);
+        lines.map(|line| line + "\n").collect::<String>() + state
     }
 }
 
-fn hash(id: HashId) -> String {
-    format!("{:?}", id.slot.window)
+fn refused_text(count: u64) -> String {
+    format!("(checks refused: {count})")
+}
+
+/// Milliseconds, to the microsecond.
+pub(super) fn millis(span: Nanos) -> String {
+    format!("{:.3} ms", span.as_secs_f64() * 1e3)
 }
 
 impl fmt::Display for Happening {
