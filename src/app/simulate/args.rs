@@ -34,8 +34,9 @@ The columns:
   refused   the part of all checks refused although the fleet was below its limit at
             that moment. Where more is wanted than the limit admits, this means only
             that the room went to somebody else: look at what was used
-  store     what it carried out in a second for the whole fleet, how busy a Redis is
-            with it, and all bytes, with what it answered and announced
+  store     what it carried out in a second for the whole fleet, two of which are each
+            node's word that it lives, how busy a Redis is with it, and all bytes, with
+            what it answered and announced
   age       how old the store's word was at a check
   plain     over and commands of a plain fixed interval. Fixed window: over =
             (1 - sum of the squares of the nodes' shares) x demand/limit x
@@ -48,7 +49,7 @@ not simulated.
 
 The same command line prints the same figures on every machine.
 
-A large fleet takes long. From 400,000 checks in a window on there are fewer windows,
+A large fleet takes long. From 200,000 checks in a window on there are fewer windows,
 down to 1 after the first. With more than a million cells (nodes x callers) or 60
 million checks the callers are cut into slices by their partition in the store, each of them simulated
 for itself with all nodes, on as many cores as there are; slices never wait for each

@@ -41,7 +41,7 @@ const INTERVALS: [Nanos; 3] = [
 const WINDOWS: f64 = 100.0;
 /// What takes too long: so many checks, or seconds of one node, which take as long as so
 /// many checks even if nothing is asked of it.
-const STEPS: f64 = 40e6;
+const STEPS: f64 = 20e6;
 const IDLE: f64 = 5.0;
 /// The checks of one interval from which on not all slices are simulated, unless asked.
 const SAMPLED: f64 = 20e6;

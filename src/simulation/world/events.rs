@@ -430,3 +430,39 @@ impl World {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::scenario::Scenario;
+    use super::*;
+
+    #[test]
+    fn ticks_that_are_left_out_would_have_found_nothing() {
+        let scenario = Scenario {
+            keys: 30,
+            zipf: 1.0,
+            limit: 100,
+            windows: 2,
+            ..Scenario::default()
+        };
+        let figures = |looks_more_often: bool| {
+            let mut world = World::new(&scenario).unwrap();
+            let end = world.start().after(Nanos::from_secs(3));
+            let mut more = 0;
+            while world.now() < end {
+                world.run_until(world.now().after(Nanos::from_millis(1)));
+                for node in 0..4 * usize::from(looks_more_often) {
+                    let present = world.places[node].node.as_ref();
+                    if present.is_some_and(|present| present.next_tick() > world.now) {
+                        world.with_node(node, Node::tick);
+                        more += 1;
+                    }
+                }
+            }
+            (more, world.figures())
+        };
+        let (more, figures_of_more) = figures(true);
+        assert!(more > 1_000, "{more}");
+        assert_eq!(figures_of_more, figures(false).1);
+    }
+}

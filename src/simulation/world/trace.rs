@@ -245,3 +245,42 @@ impl fmt::Display for Reply {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::scenario::Scenario;
+    use super::*;
+
+    #[test]
+    fn the_last_things_up_to_a_step_are_told_and_the_run_stays_the_same() {
+        let run = |until: Option<Until>| {
+            let mut world = World::new(&Scenario::default()).unwrap();
+            until.into_iter().for_each(|until| world.trace(until));
+            world.run_until(world.start().after(Nanos::from_secs(2)));
+            let (traced, place) = (world.traced(), world.place());
+            (traced, place, world.figures())
+        };
+        let (_, place, plain) = run(None);
+        assert!(place.ends_with(", 2s after the start"), "{place}");
+        let (traced, _, figures) = run(Some(Until::Step(900)));
+        let traced = traced.unwrap();
+        let lines: Vec<&str> = traced.lines().collect();
+        let state = lines
+            .iter()
+            .position(|line| line.starts_with("seed 1, step 900, "));
+        let state = state.unwrap();
+        assert!((10..=TOLD + 1).contains(&state), "{traced}");
+        assert_eq!(
+            lines.len(),
+            state + 1 + 4 + 1 + 1,
+            "nodes, store, caller: {traced}"
+        );
+        assert_eq!(figures, plain);
+        let (none, place, _) = run(Some(Until::Step(u64::MAX)));
+        assert_eq!(none, None);
+        assert!(
+            place.contains("\nstep ") && place.contains("\nnode 3: connected"),
+            "{place}"
+        );
+    }
+}
