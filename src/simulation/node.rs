@@ -144,6 +144,11 @@ impl Node {
         self.under_way.first().copied()
     }
 
+    /// Whether this exchange is under way.
+    pub(super) fn waits_for(&self, call: CallId) -> bool {
+        self.under_way.contains(&call)
+    }
+
     /// How many exchanges are under way.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.len()

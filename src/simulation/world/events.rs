@@ -100,11 +100,14 @@ impl World {
     }
 
     fn happen(&mut self, what: Happening) {
+        if self.is_past(&what) {
+            return;
+        }
         self.step(|_| what.to_string());
         match what {
             Happening::Starts { node } => self.start_node(node),
             Happening::Ticks { node, life } => {
-                if self.lives(node, life) && self.places[node].ticks_at == Some(self.now) {
+                if self.lives(node, life) {
                     self.places[node].ticks_at = None;
                     self.with_node(node, Node::tick);
                 }
@@ -152,6 +155,24 @@ impl World {
             Happening::Begins { fault } => self.begin(fault),
             Happening::Ends { fault } => self.end(fault),
             Happening::Dumps { fault } => self.dumps.push((fault, self.store.clone())),
+        }
+    }
+
+    /// Whether it need not happen any more: a tick that came earlier, or the end of a
+    /// patience that was not needed.
+    fn is_past(&self, what: &Happening) -> bool {
+        match what {
+            Happening::Ticks { node, .. } => self.places[*node].ticks_at != Some(self.now),
+            Happening::Returns {
+                way,
+                call,
+                reply: Reply::Failed(Failure::Timeout),
+                ..
+            } => {
+                let node = self.places[way.node].node.as_ref();
+                !node.is_some_and(|node| node.waits_for(*call))
+            }
+            _ => false,
         }
     }
 

@@ -241,7 +241,7 @@ impl fmt::Display for Reply {
         match self {
             Reply::Batch(reply) => write!(f, "the totals {:?}", reply.totals),
             Reply::Hello(reply, _) => write!(f, "of {} nodes", reply.nodes),
-            Reply::Failed(failure) => write!(f, "nothing: {failure}, if it still waits"),
+            Reply::Failed(failure) => write!(f, "nothing: {failure}"),
         }
     }
 }
