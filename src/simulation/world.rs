@@ -2,6 +2,7 @@
 
 mod events;
 mod judge;
+mod ticks;
 mod trace;
 mod trouble;
 

@@ -1,5 +1,7 @@
 //! The sync without its socket: events and the time go in, actions come out.
 
+mod next;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Now;
@@ -131,20 +133,6 @@ impl Core {
             self.keep_house(cells, now);
         }
         self.pump(cells, now);
-    }
-
-    /// The first moment, on this machine's clock, at which a [`Core::tick`] would find
-    /// anything to do, as things are now: for whoever has no need of the others.
-    pub fn next_tick(&self, cells: &Counters) -> Timestamp {
-        let can_send = self.link == Link::Open && self.calls.len() < MAX_CALLS;
-        if cells.dirty() > 0 || (can_send && !self.ready.is_empty()) {
-            return Timestamp::EPOCH;
-        }
-        let hello = (self.link != Link::Down).then_some(self.next_hello);
-        let held = self.held.keys().next().copied();
-        let parked = self.parked.keys().next().copied();
-        let moments = [hello, held, parked].into_iter().flatten();
-        moments.fold(self.next_housekeeping, Timestamp::min)
     }
 
     /// Takes in what the store announces to all nodes.
