@@ -163,6 +163,26 @@ fn progress_is_told_on_standard_error_when_asked_for() {
 }
 
 #[test]
+fn a_run_can_be_looked_into_up_to_a_step_or_a_moment() {
+    let place = Place::new();
+    let text = run(&place, &["--until", "500"]);
+    assert!(text.contains("\nstep 500, "), "{text}");
+    assert!(!text.contains("\nstep 501, "), "{text}");
+    assert!(text.contains("\nseed 1, step 500, "), "{text}");
+    assert!(
+        text.contains("\nnode 3: connected, life 1; knows 4 nodes"),
+        "{text}"
+    );
+    assert!(text.contains("\ncaller 0: used "), "{text}");
+    assert_eq!(run(&place, &["--until", "500"]), text);
+    let later = run(&place, &["--until", "2s500ms"]);
+    assert!(later.contains(", 2s50"), "{later}");
+    let output = place.run(SMALL.into_iter().chain(["--until", "1d"]));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("tidegate: --until: all is over before"));
+}
+
+#[test]
 fn what_makes_no_sense_is_told_and_the_code_is_two() {
     let place = Place::new();
     for (line, told) in [

@@ -79,6 +79,9 @@ pub(super) enum SimulateFault {
         interval: Nanos,
         too_short: bool,
     },
+    /// The moment never comes.
+    #[error("--until: all is over before; write an earlier step or moment, or more --windows")]
+    OverBefore,
     /// The rate is more than can be simulated.
     #[error("--rate: {0} checks a second; write at most 1000000000")]
     Rate(f64),
