@@ -10,6 +10,10 @@
 -- ARGV[3]  now in seconds since the epoch, fractions allowed (kept to the microsecond)
 -- ARGV[4]  cost, a whole number; default 1; 0 peeks: answered as
 --          1 would be, and nothing is consumed
+-- ARGV[5]  `charge` for a cost that was spent already: it counts whether or not there
+--          is room; `refund` to take it off what counts now, never below zero. Both
+--          are answered as a peek after it would be. A charge leaves a debt of twice the
+--          capacity at most
 --
 -- Answer: allowed (1 or 0), remaining (room in the queue), delay in milliseconds,
 -- rounded up (0 when refused). A refused check and a peek write nothing.
@@ -42,9 +46,10 @@ local function fraction(text)
   return tonumber(secs .. part), 10 ^ #part
 end
 
-if #KEYS ~= 1 or #ARGV < 3 or #ARGV > 4 then
-  return redis.error_reply('ERR usage: 1 key capacity leak_per_s now_s [cost]')
+if #KEYS ~= 1 or #ARGV < 3 or #ARGV > 5 then
+  return redis.error_reply('ERR usage: 1 key capacity leak_per_s now_s [cost [charge|refund]]')
 end
+local how = ARGV[5]
 local capacity, now, cost = whole(ARGV[1]), micros(ARGV[3]), whole(ARGV[4] or '1')
 local repaid, scale = fraction(ARGV[2])
 if not capacity or capacity > LARGEST then
@@ -55,6 +60,8 @@ elseif not now or now > LARGEST then
   return redis.error_reply('ERR now must be seconds since the epoch')
 elseif not cost then
   return redis.error_reply('ERR cost must be a whole number from 0')
+elseif how and how ~= 'charge' and how ~= 'refund' then
+  return redis.error_reply('ERR the last argument must be charge or refund')
 end
 if capacity == 0 then return { 0, 0, 0 } end
 
@@ -79,10 +86,14 @@ else
   debt = 0
 end
 
-local allowed = debt + math.max(cost, 1) * unit <= capacity * unit
+local allowed = how or debt + math.max(cost, 1) * unit <= capacity * unit
 local delay = allowed and math.ceil((at - now + debt / repaid) / 1000) or 0
 if allowed and cost > 0 then
-  debt = debt + cost * unit
+  if how == 'refund' then
+    debt = math.max(debt - cost * unit, 0)
+  else
+    debt = math.min(debt + cost * unit, math.max(debt, 2 * capacity * unit))
+  end
   local ttl = math.ceil((at - now + debt / repaid) / 1000) + 1000
   redis.call('HSET', KEYS[1],
     'debt', string.format('%.17g', debt),
@@ -92,4 +103,8 @@ if allowed and cost > 0 then
 end
 local room = math.max(capacity * unit - debt, 0)
 local remaining = math.floor(room / unit)
+if how then
+  allowed = remaining > 0
+  delay = allowed and math.ceil((at - now + debt / repaid) / 1000) or 0
+end
 return { allowed and 1 or 0, remaining, delay }

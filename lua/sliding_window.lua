@@ -9,6 +9,9 @@
 -- ARGV[3]  now in seconds since the epoch, fractions allowed (kept to the microsecond)
 -- ARGV[4]  cost, a whole number; default 1; 0 peeks: answered as
 --          1 would be, and nothing is consumed
+-- ARGV[5]  `charge` for a cost that was spent already: it counts whether or not there
+--          is room; `refund` to take it off what counts now, never below zero. Both
+--          are answered as a peek after it would be
 --
 -- Answer: allowed (1 or 0), remaining. A refused check and a peek write nothing.
 -- Worst case: just under 2 x limit within one trailing window, when a full count
@@ -43,9 +46,10 @@ local function weighed(count, left, window)
   return rest > 0 and quotient + 1 or quotient
 end
 
-if #KEYS ~= 1 or #ARGV < 3 or #ARGV > 4 then
-  return redis.error_reply('ERR usage: 1 key limit window_s now_s [cost]')
+if #KEYS ~= 1 or #ARGV < 3 or #ARGV > 5 then
+  return redis.error_reply('ERR usage: 1 key limit window_s now_s [cost [charge|refund]]')
 end
+local how = ARGV[5]
 local limit, window, now = whole(ARGV[1]), micros(ARGV[2]), micros(ARGV[3])
 local cost = whole(ARGV[4] or '1')
 if not limit or limit > LARGEST then
@@ -56,6 +60,8 @@ elseif not now or now > LARGEST then
   return redis.error_reply('ERR now must be seconds since the epoch')
 elseif not cost then
   return redis.error_reply('ERR cost must be a whole number from 0')
+elseif how and how ~= 'charge' and how ~= 'refund' then
+  return redis.error_reply('ERR the last argument must be charge or refund')
 end
 
 local state = redis.call('HMGET', KEYS[1], 'current', 'previous', 'last')
@@ -77,14 +83,17 @@ end
 
 local left = window - math.fmod(at, window)
 local used = current + weighed(previous, left, window)
-local allowed = used + math.max(cost, 1) <= limit
+local allowed = how or used + math.max(cost, 1) <= limit
 if allowed and cost > 0 then
-  used = used + cost
+  local before = current
+  current = how == 'refund' and math.max(current - cost, 0) or math.min(current + cost, LARGEST)
+  used = used - before + current
   local ttl = math.ceil((at - now + left + window) / 1000) + 1000
   redis.call('HSET', KEYS[1],
-    'current', string.format('%.17g', current + cost),
+    'current', string.format('%.17g', current),
     'previous', string.format('%.17g', previous),
     'last', string.format('%.17g', at))
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))
 end
+if how then allowed = used < limit end
 return { allowed and 1 or 0, math.max(limit - used, 0) }

@@ -1,4 +1,5 @@
 -- One check of exact limits, by the store's own clock: all of them admit it, or none is charged.
+-- Or one cost that nobody is asked about: all of them are charged, or refunded.
 --
 -- KEYS          for each limit the hashes that its cell may lie in, one window or slice after the
 --               other; or the log, a sorted set; and last the fleet's seal
@@ -6,16 +7,25 @@
 -- ARGV[n+1]     msgpack {cost, or a list with that of each limit, the seal as this node knows it,
 --                limit 1 .. limit n}, each limit
 --               {kind, its first key, number of keys, window or slice of the first key,
---                time to live in ms, 1 if refusals are charged, capacity, then
+--                time to live in ms, how it is charged, capacity, then
 --                for windows and logs: the window in us, and how long before a window begins
---                other nodes are lent of it
+--                other nodes are lent of it; and for those of a calendar when the window of each
+--                key begins, in us, and the last one ends
 --                for buckets: the slice's binary logarithm in ns, and in lowest terms the us in
 --                which so many tokens drain: us, tokens}
+--                how: 0 if admitted, 1 if refused too; or, for all limits alike, {2, us} to charge
+--                and {3, us} to refund without asking, for what was admitted at that time; at 0
+--                for what counts now
 -- answer        {1 admitted or 0 refused; or not asked: -1, the keys are of another time, -2,
 --                the seal is another, or -3, the store has forgotten what counts now, see seal.lua;
 --                seconds, microseconds, then for each limit
 --                0 admits, 1 refuses or 2 can never admit; remaining; and in us how long to wait
---                for another try, until nothing is used, and before acting (leaky buckets)}
+--                for another try, until nothing is used, and before acting (leaky buckets).
+--                Of a charge or refund: what a cost of 1 would be told after it, or 3 where it
+--                went nowhere, its window being over or, of a refund, nothing being there}
+--
+-- A charge takes no debt past twice the capacity. A cost of an earlier time that more than
+-- 1,000 hits of a log are later than is charged as of now, and not refunded.
 --
 -- Cells are those of sync_window.lua and sync_bucket.lua; what else stands beside a count or a
 -- debt is kept. A cost of 0 is a peek: told what 1 would be. Everything is read before anything
@@ -30,7 +40,11 @@ local call = redis.call
 local LARGEST = 9007199254740992 -- 2^53: whole numbers are exact up to here
 local MOST_HITS = 100000
 local SLIDING, LOG, TOKENS, LEAKY = 2, 3, 4, 5
-local ADMITS, REFUSES, NEVER = 0, 1, 2
+local ADMITS, REFUSES, NEVER, NOWHERE = 0, 1, 2, 3
+local REFUND = 3
+local MOST_REWRITTEN = 1000
+-- More than any log has room for, and few enough that its totals do not come to their end.
+local MOST_LOGGED = 4294967296
 local asked = cmsgpack.unpack(ARGV[#ARGV])
 local seal = asked[2]
 table.remove(asked, 2)
@@ -94,11 +108,24 @@ local function counted(value, capacity)
   return capacity, ''
 end
 
+-- Where the present window's key is among those of the limit, how long ago the window began,
+-- and how long it is.
+local function present(limit)
+  local starts, place = limit[10], 0
+  if not starts then
+    local id, into = divide(now, limit[8])
+    return id - limit[4] + 1, into, limit[8]
+  end
+  while starts[place + 1] and starts[place + 1] <= now do place = place + 1 end
+  local start = starts[place] or now
+  return place, now - start, (starts[place + 1] or now) - start
+end
+
 local function window(limit, field, at)
-  local ttl, capacity, length = limit[5], limit[7], limit[8]
-  local into = math.fmod(now, length)
-  local present = call('HGET', KEYS[at], field)
-  local count, beside = counted(present, capacity)
+  local ttl, capacity = limit[5], limit[7]
+  local _, into, length = present(limit)
+  local found = call('HGET', KEYS[at], field)
+  local count, beside = counted(found, capacity)
   local before, weighed = 0, 0
   if limit[1] == SLIDING then
     before = counted(call('HGET', KEYS[at - 1], field), capacity)
@@ -128,7 +155,19 @@ local function window(limit, field, at)
   end
   function self.charge(cost)
     count = math.min(count + cost, LARGEST)
-    put(KEYS[at], field, string.format('%.0f', count) .. beside, ttl, present)
+    put(KEYS[at], field, string.format('%.0f', count) .. beside, ttl, found)
+  end
+  function self.book(cost, refunds, moment)
+    local start, behind = now - into, 0
+    if moment > 0 and moment < start then behind = moment >= start - length and 1 or 2 end
+    if behind > (limit[1] == SLIDING and 1 or 0) then return false end
+    local key = KEYS[at - behind]
+    local known = call('HGET', key, field)
+    local total, rest = counted(known, capacity)
+    if refunds and total == 0 then return false end
+    total = math.max(math.min(total + (refunds and -cost or cost), LARGEST), 0)
+    put(key, field, string.format('%.0f', total) .. rest, ttl, known)
+    return true
   end
   function self.figures()
     local reset = 0
@@ -185,7 +224,21 @@ local function bucket(limit, field, at)
     self.retry = drained(debt - room)
   end
   function self.charge(cost)
-    debt = debt + cost * token
+    debt = math.max(debt, math.min(debt + cost * token, 2 * capacity * token))
+    self.keep()
+  end
+  function self.book(cost, refunds, moment)
+    if not refunds then
+      self.charge(cost)
+    elseif debt == 0 or (moment > 0 and (now - moment) * rate > capacity * token) then
+      return false
+    else
+      debt = math.max(debt - cost * token, 0)
+      self.keep()
+    end
+    return true
+  end
+  function self.keep()
     local packed = struct.pack('>dd', debt * 1000 / rate, last)
     put(KEYS[at], field, packed .. select(3, owed(here)), ttl, here)
     if after then put(KEYS[at + 1], field, packed .. select(3, owed(after)), ttl, after) end
@@ -249,6 +302,64 @@ local function log(limit, at)
     call('PEXPIRE', key, ttl)
     newest = { at = moment }
   end
+  local function add(at, before, after)
+    call('ZADD', key, string.format('%.0f', at), string.format('%016.0f%016.0f', before, after))
+    call('PEXPIRE', key, ttl)
+  end
+  -- Takes the cost off the newest hits.
+  local function take_back(cost)
+    local hits = call('ZREVRANGE', key, 0, MOST_REWRITTEN - 1, 'WITHSCORES')
+    local left = cost
+    for i = 1, #hits, 2 do
+      local it = hit({ hits[i], hits[i + 1] })
+      if left <= 0 or it.at <= moment - length then break end
+      local part = math.min(left, it.after - it.before)
+      left = left - part
+      call('ZREM', key, it.member)
+      if it.after - part > it.before then add(it.at, it.before, it.after - part) end
+    end
+    return left < cost
+  end
+  function self.book(cost, refunds, of)
+    cost = math.min(cost, MOST_LOGGED)
+    if of == 0 or afresh or not newest then
+      if refunds then return newest ~= nil and take_back(cost) end
+      self.charge(cost)
+      return true
+    elseif of <= moment - length then
+      return false
+    end
+    -- The hits from that time on: all later totals move.
+    local from = call('ZRANGEBYSCORE', key, string.format('%.0f', of), '+inf',
+      'WITHSCORES', 'LIMIT', 0, MOST_REWRITTEN + 1)
+    if #from > 2 * MOST_REWRITTEN then
+      if refunds then return false end
+      self.charge(cost)
+      return true
+    end
+    local later, moved, left = {}, 0, cost
+    for i = 1, #from, 2 do later[#later + 1] = hit({ from[i], from[i + 1] }) end
+    local base = later[1] and later[1].before or total
+    local same = 0
+    while later[same + 1] and later[same + 1].at == of do same = same + 1 end
+    if refunds and same == 0 then return false end
+    for _, it in ipairs(later) do call('ZREM', key, it.member) end
+    if not refunds and same == 0 then
+      add(of, base, base + cost)
+      moved = cost
+    end
+    for i, it in ipairs(later) do
+      local before = it.before + moved
+      if i <= same and refunds then
+        local part = math.min(left, it.after - it.before)
+        left, moved = left - part, moved - part
+      elseif i == same then
+        moved = cost
+      end
+      if it.after + moved > before then add(it.at, before, it.after + moved) end
+    end
+    return true
+  end
   function self.figures()
     return math.max(capacity - used, 0), used > 0 and newest.at + length - now or 0
   end
@@ -260,12 +371,15 @@ local function counts_from(limit)
   local kind = limit[1]
   if kind == LOG then return now - limit[8] end
   if kind >= TOKENS then return now - limit[7] * limit[9] / limit[10] end
-  local start = now - math.fmod(now, limit[8])
-  return start - (kind == SLIDING and limit[8] or limit[9])
+  local _, into = present(limit)
+  return now - into - (kind == SLIDING and limit[8] or limit[9])
 end
 
 if call('GET', KEYS[#KEYS]) ~= seal then return { -2, time[1], time[2] } end
 local since = tonumber(seal:match(' (%d+) '))
+-- What is done cannot be refused, whatever the store has forgotten.
+local booking = type(asked[2][6]) == 'table' and asked[2][6]
+if booking then since = 0 end
 
 -- Where each limit's cell lies now, with the windows or slices that it reads beside it.
 local places = {}
@@ -273,7 +387,7 @@ for i = 2, #asked do
   local limit = asked[i]
   local kind, first, place = limit[1], 1, 1
   if kind < LOG then
-    place = divide(now, limit[8]) - limit[4] + 1
+    place = present(limit)
     if kind == SLIDING then first = 2 end
   elseif kind >= TOKENS then
     place = math.floor(now * 1000 / 2 ^ limit[8]) - limit[4] + 1
@@ -285,23 +399,36 @@ for i = 2, #asked do
   places[i] = limit[2] + place - 1
 end
 
+local function look(i)
+  local limit, field = asked[i], ARGV[i - 1]
+  wanted = booking and 1 or math.max(cost_of(i), 1)
+  if limit[1] < LOG then
+    return window(limit, field, places[i])
+  elseif limit[1] == LOG then
+    return log(limit, places[i])
+  end
+  return bucket(limit, field, places[i])
+end
+
 local checks, admitted = {}, true
 for i = 2, #asked do
-  local limit, field = asked[i], ARGV[i - 1]
-  local check
-  wanted = math.max(cost_of(i), 1)
-  if limit[1] < LOG then
-    check = window(limit, field, places[i])
-  elseif limit[1] == LOG then
-    check = log(limit, places[i])
-  else
-    check = bucket(limit, field, places[i])
-  end
-  checks[i] = check
-  admitted = admitted and check.verdict == ADMITS
+  checks[i] = look(i)
+  admitted = admitted and checks[i].verdict == ADMITS
 end
 
 local out = { admitted and 1 or 0, time[1], time[2] }
+if booking then
+  for i = 2, #asked do
+    local counts = checks[i].book(cost_of(i), booking[1] == REFUND, booking[2])
+    local told = look(i)
+    local remaining, reset = told.figures()
+    local verdict = counts and told.verdict or NOWHERE
+    for _, figure in ipairs({ verdict, remaining, told.retry or 0, reset, told.delay or 0 }) do
+      out[#out + 1] = math.min(figure, 2 ^ 62)
+    end
+  end
+  return out
+end
 for i = 2, #asked do
   local check = checks[i]
   local charged = admitted or (check.verdict == REFUSES and asked[i][6] == 1)

@@ -12,7 +12,7 @@
 -- slice is longer than any debt in it, so a cell that is in neither this slice nor the one
 -- before is empty. A late batch also reaches a cell that the next slice has already taken over.
 -- The batch is applied, and granted, as in sync_window.lua, at most once. What no node has
--- written counts as a full bucket.
+-- written counts as a full bucket. No cost takes a debt past twice its room.
 local call, n = redis.call, #ARGV
 local batch = cmsgpack.unpack(ARGV[n])
 ARGV[n] = nil
@@ -48,6 +48,11 @@ local function aged(cell, room)
   return debt, last, demand, level
 end
 
+local function owing(debt, delta, room)
+  local most_owed = delta > 0 and math.max(debt, 2 * room) or debt
+  return math.max(0, math.min(debt + delta, most_owed, most))
+end
+
 local function packed(debt, last, demand, level)
   if demand + level == 0 then return struct.pack('>dd', debt, last) end
   return struct.pack('>dddd', debt, last, demand, level)
@@ -66,7 +71,7 @@ for i = 2, n do
   local ask, grant = asked[i - 1], 0
   if fits then
     local delta = deltas[i - 1]
-    debt = math.max(0, math.min(debt + delta, most))
+    debt = owing(debt, delta, room)
     if ask then
       demand = math.max(0, math.min(demand + asks[ask + 4], LARGEST))
       if asks[ask + 1] > 0 then
@@ -93,7 +98,7 @@ for i = 2, n do
       if after[i] and delta + grant ~= 0 then
         local later, at, wish, height = aged(after[i], room)
         write_after[#write_after + 1] = ARGV[i]
-        write_after[#write_after + 1] = packed(math.max(0, math.min(later + delta + grant, most)), at, wish, height)
+        write_after[#write_after + 1] = packed(owing(later, delta + grant, room), at, wish, height)
       end
     end
   end

@@ -6,6 +6,7 @@
 //! it from there.
 
 mod body;
+mod booking;
 mod cell;
 mod edge;
 mod exchange;
@@ -40,6 +41,7 @@ use crate::units::{
 use cell::{Cell, Signal};
 use tombstones::Tombstones;
 
+pub use booking::Booked;
 pub use exchange::Route;
 pub use fleet::{Fleet, StoreHealth};
 pub use message::{Announcement, Answer, Ask, Delta, Level, Told};
@@ -366,7 +368,7 @@ impl Counters {
     }
 
     fn bank(&self, key: Key) -> &Bank {
-        &self.banks[key.spread(REMAINDERS) / REMAINDERS_PER_BANK]
+        &self.banks[self.turn_of(key)]
     }
 
     fn settle(&self, key: Key, touch: cell::Touch) -> Taken {

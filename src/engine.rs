@@ -8,10 +8,14 @@
 mod authority;
 mod decision;
 mod explained;
+mod identified;
 mod judged;
 mod pending;
 mod per_call;
+mod receipts;
+mod report;
 mod request;
+mod settlement;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,12 +29,16 @@ use crate::rules::{Applied, AppliedLimits, RuleSet};
 use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp};
 use judged::{Judged, Tally};
 use per_call::PerCall;
+use receipts::{Receipts, Reservation};
 
-pub use authority::{Answering, Authority, Counted, Question, Ruling, Unanswered};
+pub use authority::{Answering, Authority, Counted, Purpose, Question, Ruling, Unanswered};
 pub use decision::{Advised, Besides, Decision, Described as DescribedLimit, Outcome};
 pub use explained::{Explained, Said};
 pub use pending::{Begun, Pending};
+pub use receipts::{CheckId, ReceiptBounds};
+pub use report::Entry;
 pub use request::{Request, Subject};
+pub use settlement::{Effect, PendingSettlement, Settled, Settlement, Settling, Total};
 
 /// Decides requests: the rules, and the cells that they count in.
 #[derive(Debug)]
@@ -39,6 +47,7 @@ pub struct Engine {
     counters: Arc<Counters>,
     per_call: PerCall,
     stated: PerCall,
+    receipts: Arc<Receipts>,
     unasked: AtomicU64,
 }
 
@@ -51,6 +60,7 @@ impl Engine {
             counters,
             per_call: PerCall::new(PerCall::THROTTLE, secret),
             stated: PerCall::new(PerCall::STATED, secret),
+            receipts: Arc::new(Receipts::new(secret, ReceiptBounds::default())),
             unasked: AtomicU64::new(0),
         }
     }
@@ -60,6 +70,23 @@ impl Engine {
         self.per_call = self.per_call.paced(pace);
         self.stated = self.stated.paced(pace);
         self
+    }
+
+    /// The same engine, with other bounds of its receipts; it has none yet.
+    pub fn keeping(mut self, bounds: ReceiptBounds, secret: &KeySecret) -> Engine {
+        self.receipts = Arc::new(Receipts::new(secret, bounds));
+        self
+    }
+
+    /// Forgets receipts that have been kept too long.
+    pub fn sweep_receipts(&self, now: Timestamp) {
+        self.receipts.sweep(now);
+    }
+
+    /// How many receipts are kept, settled ones among them, and how many were forgotten before
+    /// they were settled.
+    pub fn receipts(&self) -> (usize, u64) {
+        (self.receipts.kept(), self.receipts.forgotten())
     }
 
     /// The cells that this engine counts in.
@@ -118,14 +145,36 @@ impl Snapshot<'_> {
         if let Some(decision) = self.find(request, now, &mut applied) {
             return Begun::Decided(decision);
         }
-        let mut tally = self.tally(&applied);
-        let asked = self.judge(&applied, request.cost, now, &mut tally);
+        self.admit(&applied, request.cost, None, now)
+    }
+
+    /// Decides a check of `cost` to which the limits `applied` apply. What is taken for it is
+    /// remembered where it has a `reservation`.
+    #[inline]
+    fn admit<'r>(
+        &self,
+        applied: &AppliedLimits<'r>,
+        cost: Cost,
+        reservation: Option<Reservation>,
+        now: Timestamp,
+    ) -> Begun<'r> {
+        let mut tally = self.tally(applied);
+        let asked = self.judge(applied, cost, now, &mut tally);
         // What is refused here need not be asked there.
         if !asked.is_empty() && !tally.refused {
-            let pending = Pending::new(&applied, asked, request.cost, tally);
+            let why = (cost, Purpose::Check);
+            let pending = Pending::new(applied, asked, why, tally, reservation);
             return Begun::Pending(Box::new(pending));
         }
-        Begun::Decided(self.decided(tally, &applied, request.cost, now))
+        self.weigh(&mut tally, applied, cost, now);
+        if let Some(reservation) = reservation
+            && !tally.refused
+        {
+            let limits = applied.iter().copied();
+            let receipt = tally.receipt(limits, cost, (&[], None), now);
+            reservation.keep(receipt, now);
+        }
+        Begun::Decided(tally.decision(|index| applied.get(index).map(|one| &**one.limit), now))
     }
 
     /// Decides `request` at `now` for somebody who cannot wait: strict limits go by their
@@ -141,7 +190,8 @@ impl Snapshot<'_> {
             self.engine
                 .take_without_store(&mut tally, index, &applied[index], request.cost, now);
         }
-        self.decided(tally, &applied, request.cost, now)
+        self.weigh(&mut tally, &applied, request.cost, now);
+        tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
     }
 
     #[inline]
@@ -149,21 +199,15 @@ impl Snapshot<'_> {
         Tally::new(self.tells_all && applied.len() > 1)
     }
 
+    /// Has the limits say what is said when all is taken or given back.
     #[inline]
-    fn decided<'r>(
-        &self,
-        mut tally: Tally,
-        applied: &AppliedLimits<'r>,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Decision<'r> {
+    fn weigh(&self, tally: &mut Tally, applied: &AppliedLimits<'_>, cost: Cost, now: Timestamp) {
         let peek = |index| Some(self.engine.probe(applied.get(index)?, Cost::ZERO, now));
         tally.look_again(peek);
         if tally.advisers {
             let limits = applied.iter().copied();
-            self.engine.advise(&mut tally, limits, cost, now);
+            self.engine.advise(tally, limits, cost, now);
         }
-        tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
     }
 
     /// Finds the limits that apply to `request`, or decides it where no rule does.

@@ -8,6 +8,17 @@ pub const CHECKS: &str = "tidegate_checks_total";
 /// What limits that never refuse would have decided of admitted requests, by `rule`,
 /// `limit`, `mode` and `outcome`.
 pub const ADVISORY_CHECKS: &str = "tidegate_advisory_checks_total";
+/// Reports of costs that were spent already, by `rule`, `limit`, `outcome` and `door`.
+pub const REPORTS: &str = "tidegate_reports_total";
+/// Settlements of checks by their id, by `outcome` and `door`.
+pub const SETTLEMENTS: &str = "tidegate_settlements_total";
+/// What settlements have charged, given back, or come too late with, in units, by `rule`,
+/// `limit` and `effect`.
+pub const SETTLED_COST: &str = "tidegate_settled_cost_total";
+/// Ids of checks that are remembered, to be settled or settled already.
+pub const RECEIPTS: &str = "tidegate_receipts";
+/// Checks with an id that were forgotten before they were settled.
+pub const RECEIPTS_FORGOTTEN: &str = "tidegate_receipts_forgotten_total";
 /// Time from a decoded request to its decision, by `door`.
 pub const DECISION_SECONDS: &str = "tidegate_decision_seconds";
 /// Cells in memory.

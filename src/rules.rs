@@ -345,7 +345,8 @@ impl RuleSet {
                 continue;
             };
             let key_of = |limit: &Limit| limit.hasher.key(&identity);
-            self.apply(limits, rule.weight.of(request), key_of, applied);
+            let weight = (rule.weight.of(request), rule.weight.measure());
+            self.apply(limits, weight, key_of, applied);
         }
         Ok(())
     }
@@ -389,7 +390,7 @@ impl RuleSet {
             return Ok(());
         }
         let key_of = |limit: &Limit| stated.key(&limit.hasher);
-        self.apply(limits, rule.weight.of_named(), key_of, applied);
+        self.apply(limits, (rule.weight.of_named(), None), key_of, applied);
         Ok(())
     }
 
@@ -417,7 +418,7 @@ impl RuleSet {
     fn apply<'r>(
         &'r self,
         limits: Range<usize>,
-        weight: u64,
+        (weight, measure): (u64, Option<&'r Arc<str>>),
         key_of: impl Fn(&Limit) -> Key,
         applied: &mut AppliedLimits<'r>,
     ) {
@@ -425,6 +426,7 @@ impl RuleSet {
             limit,
             key: key_of(limit),
             weight,
+            measure,
         }));
     }
 

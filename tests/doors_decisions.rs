@@ -20,6 +20,8 @@ mod metrics;
 mod parallel;
 #[path = "doors_decisions/same.rs"]
 mod same;
+#[path = "doors_decisions/settled.rs"]
+mod settled;
 #[path = "doors_decisions/support.rs"]
 mod support;
 #[path = "doors_decisions/throttle.rs"]

@@ -448,6 +448,29 @@ fn a_window_id_never_repeats_although_the_key_outlives_its_window() {
 }
 
 #[test]
+fn a_window_of_a_calendar_is_told_by_when_it_begins_and_ends() {
+    let mut bench = Bench::new();
+    // 29 March 2026 in Berlin, 23 hours long, and the days beside it.
+    let (before, from, to, after) = (1_774_652_400, 1_774_738_800, 1_774_821_600, 1_774_908_000);
+    let days = [(before, from), (from, to), (to, after)];
+    let mut run = |day: (u64, u64), now: u64, cost: u64| {
+        let window = format!("{}-{}", day.0, day.1);
+        let (now, cost) = (format!("{now}.5"), cost.to_string());
+        bench.run("fixed_window", "day", &["10", &window, &now, &cost])
+    };
+    assert_eq!(run(days[0], from - 1, 10), [1, 0]);
+    assert_eq!(run(days[1], from, 4), [1, 6]);
+    assert_eq!(run(days[1], to - 1, 7), [0, 6]);
+    assert_eq!(run(days[1], to - 1, 6), [1, 0]);
+    assert_eq!(run(days[2], to, 3), [1, 7]);
+    // Who is behind stays in the newest window.
+    assert_eq!(run(days[1], to - 2, 1), [1, 6]);
+    assert_eq!(run(days[2], to, 0), [1, 6]);
+    let ttl = bench.ttl_ms("day");
+    assert!(ttl > 86_400_000 && ttl <= 2 * 86_400_000, "{ttl}");
+}
+
+#[test]
 fn a_leaky_bucket_spaces_what_it_admits() {
     let mut bench = Bench::new();
     let mut take =
@@ -460,6 +483,44 @@ fn a_leaky_bucket_spaces_what_it_admits() {
     assert_eq!(take("1001", "1"), [1, 2, 334]);
     // A clock half a second back: its wait is until the same moment.
     assert_eq!(take("1000.5", "0"), [1, 2, 1_167]);
+}
+
+#[test]
+fn what_was_spent_already_is_charged_past_the_limit_and_refunded_to_zero_at_most() {
+    let mut bench = Bench::new();
+    for script in SCRIPTS {
+        let mut run = |now: u64, cost: u64, how: &str| {
+            let mut args = args(script, 10, 10, now, cost);
+            if !how.is_empty() {
+                args.push(how.to_owned());
+            }
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let said = bench.run(script, script, &args);
+            // The log tells only whether there is room.
+            (said[0], said.get(1).copied())
+        };
+        let told = |room: i64, left: i64| (room, (script != "sliding_log").then_some(left));
+        assert_eq!(run(T, 4, ""), told(1, 6), "{script}");
+        assert_eq!(run(T, 3, "charge"), told(1, 3), "{script}");
+        assert_eq!(run(T, 2, "refund"), told(1, 5), "{script}");
+        assert_eq!(run(T, 1, ""), told(1, 4), "{script}");
+        assert_eq!(run(T, 1_000_000, "charge"), told(0, 0), "{script}");
+        assert_eq!(run(T, 1, ""), told(0, 0), "{script}");
+        let closed = match script {
+            // 10 more than the capacity is all that it owes.
+            "token_bucket" | "leaky_bucket" => 11 * SECOND,
+            // It weighs the next window down to its end, all but a millionth.
+            "sliding_window" => 20 * SECOND - 89,
+            _ => 10 * SECOND,
+        };
+        assert_eq!(run(T + closed - 1_000, 1, "").0, 0, "{script}");
+        assert_eq!(run(T + closed, 1, "").0, 1, "{script}");
+        let later = T + 60 * SECOND;
+        assert_eq!(run(later, 7, "charge"), told(1, 3), "{script}");
+        assert_eq!(run(later, 1_000_000, "refund"), told(1, 10), "{script}");
+        assert_eq!(run(later, 10, "").0, 1, "{script}");
+        assert_eq!(run(later, 0, "charge").0, 0, "{script}");
+    }
 }
 
 #[test]
@@ -491,9 +552,18 @@ fn wrong_arguments_are_errors_that_say_what_is_meant_and_change_nothing() {
             (
                 script,
                 vec!["1", "60"],
-                "usage: 1 key limit window_s now_s [cost]",
+                "usage: 1 key limit window_s now_s [cost [charge|refund]]",
             ),
-            (script, vec!["1", "60", "1000", "1", "1"], "usage:"),
+            (
+                script,
+                vec!["1", "60", "1000", "1", "1"],
+                "charge or refund",
+            ),
+            (
+                script,
+                vec!["1", "60", "1000", "1", "charge", "1"],
+                "usage:",
+            ),
         ]
     };
     let buckets = |script| {
@@ -528,10 +598,23 @@ fn wrong_arguments_are_errors_that_say_what_is_meant_and_change_nothing() {
         log(vec!["1000", "60", "1", "x"], "cost must be"),
         log(
             vec!["1000", "60"],
-            "usage: 1 key now_ms window_s limit [cost]",
+            "usage: 1 key now_ms window_s limit [cost [charge|refund]]",
         ),
     ];
     cases.extend(windows("fixed_window"));
+    cases.extend(
+        [
+            ("60-", "1000", "window must be"),
+            ("-60", "50", "window must be"),
+            ("x-y", "1000", "window must be"),
+            ("60-60", "60", "window must be"),
+            ("60-50", "55", "window must be"),
+            ("0-9007199255", "60", "window must be"),
+            ("60-120", "59.999999", "now must be in the window"),
+            ("60-120", "120", "now must be in the window"),
+        ]
+        .map(|(window, now, meant)| ("fixed_window", vec!["1", window, now], meant)),
+    );
     cases.extend(windows("sliding_window"));
     cases.extend(buckets("token_bucket"));
     cases.extend(buckets("leaky_bucket"));
@@ -651,9 +734,11 @@ fn every_example_in_the_scripts_and_the_readme_is_admitted() {
     let redis = Redis::start();
     for script in SCRIPTS {
         let examples = examples(&source(script));
-        assert_eq!(examples.len(), 1, "{script} shows how it is used");
-        redis.cli(&["FLUSHALL"]);
-        assert_eq!(shell(&redis, &examples[0])[0], "1", "{}", examples[0]);
+        assert!(!examples.is_empty(), "{script} shows how it is used");
+        for example in examples {
+            redis.cli(&["FLUSHALL"]);
+            assert_eq!(shell(&redis, &example)[0], "1", "{example}");
+        }
     }
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
     for example in examples(&std::fs::read_to_string(readme).unwrap_or_default()) {

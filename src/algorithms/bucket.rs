@@ -11,10 +11,18 @@
 //! burst + amount in a period. The burst defaults to the amount; 1 enforces even
 //! spacing. The leaky bucket admits the same checks, and tells each how long to
 //! wait for its slot: those who wait act at an even pace.
+//!
+//! What is charged without asking may take the debt past the capacity, to twice the
+//! capacity at most. So a charge keeps a caller out for as long as two bursts take to
+//! drain, however large it was: no longer than it would in a window that is weighed
+//! when it is over.
 
 use super::exact::{div_ceil, drain, mul_div_ceil, product};
 use super::{Outcome, Verdict};
 use crate::units::{Algorithm, Cost, Nanos, Quota, Timestamp};
+
+/// A bucket owes at most so many times its capacity.
+pub const MOST_OWED: u64 = 2;
 
 /// What a bucket owes, and when it owed that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +85,7 @@ impl BucketState {
     ) {
         self.age(quota, now);
         let known = self.known(quota, debt, at, unsent);
-        self.owe(self.debt().max(known));
+        self.owe(self.debt().max(known.min(most_owed(quota))));
     }
 
     /// The debt becomes what others know of, as [`BucketState::raise`] reads it, less
@@ -93,7 +101,8 @@ impl BucketState {
     ) {
         self.age(quota, now);
         let known = self.known(quota, debt, at, unsent);
-        self.owe(known.saturating_sub(in_debt(quota, lent.get())));
+        let owed = known.saturating_sub(in_debt(quota, lent.get()));
+        self.owe(owed.min(most_owed(quota)));
     }
 
     fn known(&self, quota: &Quota, debt: Nanos, at: Timestamp, unsent: Cost) -> u128 {
@@ -145,7 +154,22 @@ impl BucketState {
     /// See [`State::charge`](super::State::charge).
     pub fn charge(&mut self, quota: &Quota, cost: Cost, now: Timestamp) {
         self.age(quota, now);
-        self.owe(self.debt().saturating_add(in_debt(quota, cost.get())));
+        let debt = self.debt().saturating_add(in_debt(quota, cost.get()));
+        self.owe(debt.min(most_owed(quota).max(self.debt())));
+    }
+
+    /// The most of `cost` that a charge can add.
+    pub fn chargeable(quota: &Quota, cost: Cost) -> Cost {
+        cost.min(Cost::new(quota.capacity().saturating_mul(MOST_OWED)))
+    }
+
+    /// Takes `cost` off the debt, as far as there is so much, and answers how much that
+    /// was, in whole tokens.
+    pub fn refund(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Cost {
+        self.age(quota, now);
+        let refunded = cost.min(Cost::new(div_ceil(self.debt(), quota.period().get())));
+        self.owe(self.debt().saturating_sub(in_debt(quota, refunded.get())));
+        refunded
     }
 
     /// A take of more than a drain time ago has been repaid.
@@ -207,6 +231,11 @@ fn in_debt(quota: &Quota, tokens: u64) -> u128 {
 /// The debt of a bucket with nothing left.
 fn capacity(quota: &Quota) -> u128 {
     in_debt(quota, quota.capacity())
+}
+
+/// The largest debt.
+fn most_owed(quota: &Quota) -> u128 {
+    capacity(quota).saturating_mul(u128::from(MOST_OWED))
 }
 
 /// How long until `debt` is repaid, for a state whose time stands still for `lag`.

@@ -256,6 +256,66 @@ fn c30_charged_refusals_count_and_leave_nothing_below_zero() {
 }
 
 #[test]
+fn c36_a_charge_past_the_limit_leaves_nothing_until_it_is_paid_off() {
+    for (algorithm, wait) in [
+        (FixedWindow, MINUTE),
+        // The next window weighs 1,500 of before until two thirds of them are gone.
+        (SlidingWindow, MINUTE + (MINUTE - 999 * MINUTE / 1_500)),
+        (SlidingLog, MINUTE),
+        (TokenBucket, 501 * MINUTE / 1_000),
+        (LeakyBucket, 501 * MINUTE / 1_000),
+    ] {
+        let mut cell = Cell::new(quota(algorithm, 1_000, MINUTE));
+        cell.now -= cell.now % MINUTE;
+        assert!(cell.admits(20));
+        let at = cell.at();
+        cell.state.charge(&cell.quota, Cost::new(1_480), at);
+        let told = cell.peek();
+        assert_eq!(
+            (told.verdict, told.remaining),
+            (refused(wait), 0),
+            "{algorithm:?}"
+        );
+        cell.now += wait - 1;
+        assert!(!cell.admits(1), "{algorithm:?}");
+        cell.now += 1;
+        assert!(cell.admits(1), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn c36_no_charge_keeps_a_bucket_closed_for_longer_than_two_bursts_take_to_drain() {
+    for algorithm in [TokenBucket, LeakyBucket] {
+        let mut cell = Cell::new(burst(algorithm, 60, MINUTE, 10));
+        let at = cell.at();
+        for cost in [u64::MAX, 5, u64::MAX] {
+            cell.state.charge(&cell.quota, Cost::new(cost), at);
+        }
+        assert_eq!(cell.peek().verdict, refused(11 * SECOND));
+        assert_eq!(cell.peek().reset_after, Nanos::new(20 * SECOND));
+    }
+}
+
+#[test]
+fn c36_a_cost_that_comes_late_counts_in_its_own_window_or_nowhere() {
+    for (algorithm, next) in [(FixedWindow, false), (SlidingWindow, true)] {
+        let quota = quota(algorithm, 1_000, MINUTE);
+        let mut state = WindowState::default();
+        let at = |minute: u64| Timestamp::from_nanos(minute * MINUTE);
+        state.take(&quota, Cost::new(20), at(5));
+        assert!(state.charge_at(&quota, Cost::new(u64::MAX), at(5)));
+        assert_eq!(state.current(), u64::MAX);
+        state.roll(&quota, at(6));
+        state.set(at(5).window(quota.period()), 20);
+        assert_eq!(state.charge_at(&quota, Cost::new(30), at(5)), next);
+        assert_eq!(state.previous(), if next { 50 } else { 20 });
+        state.roll(&quota, at(7));
+        assert!(!state.charge_at(&quota, Cost::new(30), at(5)));
+        assert_eq!((state.current(), state.previous()), (0, 0));
+    }
+}
+
+#[test]
 fn c33_buckets_drain_continuously_and_not_once_a_period() {
     for algorithm in [TokenBucket, LeakyBucket] {
         let mut cell = Cell::new(quota(algorithm, 10, MINUTE));
@@ -596,9 +656,14 @@ fn a_bucket_is_raised_to_what_others_owe_aged_to_now() {
     assert_eq!(raised(800, 2), Nanos::from_millis(900));
     assert_eq!(raised(50, 0), Nanos::from_millis(100), "never lowered");
     assert_eq!(
-        raised(5_000, 0),
-        Nanos::from_millis(4_900),
+        raised(1_500, 0),
+        Nanos::from_millis(1_400),
         "above capacity"
+    );
+    assert_eq!(
+        raised(5_000, 9),
+        Nanos::from_secs(2),
+        "twice the capacity at most"
     );
 }
 

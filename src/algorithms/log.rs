@@ -135,6 +135,28 @@ impl LogState {
         }
     }
 
+    /// Takes `cost` off the newest hits, as far as there is so much, and answers from which
+    /// it was taken, the newest first.
+    pub fn refund(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Vec<(Timestamp, Cost)> {
+        self.age(quota, now);
+        let mut left = cost.get();
+        let mut refunded = Vec::new();
+        while left > 0
+            && let Some(newest) = self.hits.pop_back()
+        {
+            let before = self.total_before(self.hits.len());
+            let part = newest.total.wrapping_sub(before).min(left);
+            left -= part;
+            refunded.push((newest.at, Cost::new(part)));
+            let total = newest.total.wrapping_sub(part);
+            if total != before {
+                let at = newest.at;
+                self.hits.push_back(Hit { at, total });
+            }
+        }
+        refunded
+    }
+
     /// `now`, or the newest hit's moment if that is at most a period ahead: then
     /// time stands still.
     pub fn moment(&self, quota: &Quota, now: Timestamp) -> Timestamp {
@@ -157,6 +179,10 @@ impl LogState {
     /// newest hit instead, which then counts a little longer than it should.
     fn push(&mut self, at: Timestamp, cost: Cost) {
         let cost = self.addable(cost);
+        if cost == 0 {
+            // The sum is at its end.
+            return;
+        }
         let total = self.total_before(self.hits.len()).wrapping_add(cost);
         let full = self.hits.len() >= MAX_HITS;
         match self.hits.back_mut() {

@@ -7,7 +7,7 @@ use governor::clock::Clock;
 use num_bigint::BigInt;
 use proptest::prelude::*;
 
-use super::{Outcome, State, Verdict};
+use super::{MOST_OWED, Outcome, State, Verdict};
 use crate::units::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
 /// All that was admitted or charged.
@@ -153,14 +153,53 @@ impl Oracle {
                 }
             }
         }
-        let units = if self.quota.algorithm().is_bucket() {
-            big(cost) * big(period)
-        } else {
+        let units = match self.quota.algorithm() {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                let most = big(self.quota.capacity()) * big(period) * big(MOST_OWED);
+                let left = (most - self.debt(moment)).max(BigInt::ZERO);
+                (big(cost) * big(period)).min(left)
+            }
             // Counts saturate.
-            let counted = self.sum(|at| at / period == moment / period);
-            big(cost).min(big(u64::MAX) - counted)
+            Algorithm::SlidingLog => big(cost).min(big(u64::MAX) - self.sum(|_| true)),
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => {
+                let counted = self.sum(|at| at / period == moment / period);
+                big(cost).min(big(u64::MAX) - counted)
+            }
         };
         self.hits.push((moment, units));
+    }
+
+    /// Takes off again up to `cost` of what counts at `moment`, the last first, and answers
+    /// how much that was.
+    fn refund(&mut self, cost: u64, moment: u64) -> BigInt {
+        let period = self.period();
+        if self.quota.algorithm().is_bucket() {
+            let debt = self.debt(moment);
+            let refunded = big(cost).min(ceil(debt.clone(), period));
+            let left = (debt - &refunded * big(period)).max(BigInt::ZERO);
+            self.hits = vec![(moment, left)];
+            return refunded;
+        }
+        let logs = self.quota.algorithm() == Algorithm::SlidingLog;
+        let mut left = big(cost);
+        self.hits.sort_by_key(|(at, _)| *at);
+        for (at, units) in self.hits.iter_mut().rev() {
+            let counts = if logs {
+                moment - *at < period
+            } else {
+                *at / period == moment / period
+            };
+            if counts {
+                let part = left.clone().min(units.clone());
+                *units -= &part;
+                left -= part;
+            }
+        }
+        if logs {
+            self.hits
+                .retain(|(at, units)| moment - at < period && *units != BigInt::ZERO);
+        }
+        big(cost) - left
     }
 }
 
@@ -173,7 +212,8 @@ enum Step {
     WaitCentury,
     Back(u64),
     Take(Size),
-    Charge(u64),
+    Charge(Size),
+    Refund(Size),
     GiveBack,
 }
 
@@ -197,6 +237,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Size::AboveCapacity),
         2 => (1..8u64).prop_map(Size::Part),
     ];
+    let other = size.clone();
+    let third = size.clone();
     let step = prop_oneof![
         4 => (0..150u64).prop_map(Step::Wait),
         2 => (0..3u64).prop_map(Step::WaitNanos),
@@ -204,7 +246,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::WaitCentury),
         1 => (0..400u64).prop_map(Step::Back),
         12 => size.prop_map(Step::Take),
-        1 => (1..20u64).prop_map(Step::Charge),
+        2 => other.prop_map(Step::Charge),
+        1 => third.prop_map(Step::Refund),
         2 => Just(Step::GiveBack),
     ];
     proptest::collection::vec(step, 1..40)
@@ -263,18 +306,7 @@ fn play(quota: Quota, start: u64, steps: &[Step]) -> Result<(), TestCaseError> {
             }
             Step::Back(sixtieths) => now = now.saturating_sub(part(sixtieths)),
             Step::Take(size) => {
-                let left = state
-                    .clone()
-                    .take(&quota, Cost::ZERO, Timestamp::from_nanos(now))
-                    .remaining;
-                let capacity = quota.capacity();
-                let cost = match size {
-                    Size::Exactly(cost) => cost,
-                    Size::Remaining(more) => left.saturating_add(more),
-                    Size::Capacity(less) => capacity.saturating_sub(less),
-                    Size::AboveCapacity => capacity.saturating_add(1),
-                    Size::Part(divisor) => capacity / divisor,
-                };
+                let cost = sized(size, &state, &quota, now);
                 let (taken, came_back) = check(&mut state, &mut oracle, cost, now)?;
                 if taken {
                     last_take = Some((cost, oracle.newest()));
@@ -282,14 +314,28 @@ fn play(quota: Quota, start: u64, steps: &[Step]) -> Result<(), TestCaseError> {
                     last_take = None;
                 }
             }
-            Step::Charge(cost) => {
-                let (moment, _) = oracle.moment(now);
-                if !quota.is_ban() {
+            Step::Charge(size) => {
+                let cost = sized(size, &state, &quota, now);
+                if !quota.is_ban() && cost > 0 {
+                    let (moment, _) = oracle.moment(now);
                     oracle.record(cost, moment);
                 }
                 state.charge(&quota, Cost::new(cost), Timestamp::from_nanos(now));
                 last_take = None;
             }
+            Step::Refund(size) if !quota.is_ban() => {
+                let cost = sized(size, &state, &quota, now);
+                let (mut after, mut oracle_after) = (state.clone(), oracle.clone());
+                let (moment, _) = oracle_after.moment(now);
+                let refunded = refund(&mut after, &quota, cost, now);
+                let expected = oracle_after.refund(cost, moment);
+                prop_assert_eq!(&refunded, &expected, "refund {}", cost);
+                // Where nothing was there, it may have gone on to `now`, which no hit tells of.
+                if refunded > BigInt::ZERO {
+                    (state, oracle, last_take) = (after, oracle_after, None);
+                }
+            }
+            Step::Refund(_) => {}
             Step::GiveBack => {
                 if let Some((cost, moment)) = last_take.take() {
                     let at = Timestamp::from_nanos(moment);
@@ -311,6 +357,33 @@ fn play(quota: Quota, start: u64, steps: &[Step]) -> Result<(), TestCaseError> {
         prop_assert_eq!(is_fresh, full, "fresh at {}", now);
     }
     Ok(())
+}
+
+/// The cost that `size` stands for.
+fn sized(size: Size, state: &State, quota: &Quota, now: u64) -> u64 {
+    let peek = state
+        .clone()
+        .take(quota, Cost::ZERO, Timestamp::from_nanos(now));
+    let (left, capacity) = (peek.remaining, quota.capacity());
+    match size {
+        Size::Exactly(cost) => cost,
+        Size::Remaining(more) => left.saturating_add(more),
+        Size::Capacity(less) => capacity.saturating_sub(less),
+        Size::AboveCapacity => capacity.saturating_add(1),
+        Size::Part(divisor) => capacity / divisor,
+    }
+}
+
+fn refund(state: &mut State, quota: &Quota, cost: u64, now: u64) -> BigInt {
+    let (cost, now) = (Cost::new(cost), Timestamp::from_nanos(now));
+    match state {
+        State::Window(state) => big(state.refund(quota, cost, now).get()),
+        State::Bucket(state) => big(state.refund(quota, cost, now).get()),
+        State::Log(state) => {
+            let parts = state.refund(quota, cost, now);
+            parts.iter().map(|(_, cost)| big(cost.get())).sum()
+        }
+    }
 }
 
 /// One check, compared. Answers whether something was taken, and whether the state
@@ -370,7 +443,8 @@ fn check(
         Verdict::Impossible => prop_assert!(asked > quota.capacity()),
         Verdict::Banned => prop_assert!(false, "not a ban"),
     }
-    if !taken && !came_back {
+    // Of an empty state nobody can tell what moment it is of.
+    if !taken && !came_back && !before.is_fresh(&quota, at(now)) {
         prop_assert_eq!(&*state, &before, "a peek or a refusal changed something");
     }
     prop_assert!(outcome.remaining <= quota.capacity());

@@ -181,7 +181,9 @@ async fn live(
         &bound,
     );
     let secret = &started.defaults.secret;
-    let engine = Engine::new(rules, Arc::clone(&counters), secret).paced(settings.pace);
+    let engine = Engine::new(rules, Arc::clone(&counters), secret)
+        .paced(settings.pace)
+        .keeping(settings.receipts, secret);
     let engine = Arc::new(engine);
     let (mut sync, mut strict, mut heard) = (None, None, None);
     if let Some(store) = &settings.store {

@@ -17,6 +17,16 @@ use crate::units::Consistency;
 const COUNTERS: &[(&str, &str)] = &[
     (names::CHECKS, "Checks answered"),
     (names::ADVISORY_CHECKS, "What limits that never refuse said"),
+    (names::REPORTS, "Reports of costs that were spent already"),
+    (names::SETTLEMENTS, "Settlements of checks by their id"),
+    (
+        names::SETTLED_COST,
+        "Cost (in units) that settlements have charged, given back, or come too late with",
+    ),
+    (
+        names::RECEIPTS_FORGOTTEN,
+        "Checks with an id that were forgotten before they were settled",
+    ),
     (
         names::OVERFLOW,
         "Checks answered from a limit's shared cell, the table being full",
@@ -109,6 +119,11 @@ const GAUGES: &[(&str, Unit, &str)] = &[
         "A number that is the same where the texts of the rules are the same",
     ),
     (names::CELLS, Unit::Count, "Cells in memory"),
+    (
+        names::RECEIPTS,
+        Unit::Count,
+        "Checks with an id that are remembered, settled or not",
+    ),
     (
         names::DIRTY,
         Unit::Count,
@@ -223,6 +238,9 @@ pub(super) fn publish(engine: &Engine) {
     metrics::gauge!(names::CELLS).set(gauge(counters.cells()));
     metrics::counter!(names::OVERFLOW).absolute(totals.overflowed);
     metrics::counter!(names::EVICTED).absolute(totals.evicted);
+    let (receipts, forgotten) = engine.receipts();
+    metrics::gauge!(names::RECEIPTS).set(gauge(receipts));
+    metrics::counter!(names::RECEIPTS_FORGOTTEN).absolute(forgotten);
     if counters.fleet().has_store() {
         metrics::counter!(names::STRICT_CHECKS, "outcome" => "lost").absolute(engine.unasked());
         metrics::gauge!(names::LIMITS_TOO_SMALL).set(gauge(too_small(engine)));

@@ -44,7 +44,9 @@ impl Upkeep {
         loop {
             for turn in 0..turns {
                 ticker.tick().await;
-                counters.sweep(turn, self.clock.now());
+                let now = self.clock.now();
+                counters.sweep(turn, now);
+                self.engine.sweep_receipts(now);
                 self.mind_store();
                 table.mind(counters.totals().overflowed);
                 telemetry::publish_settled(counters);

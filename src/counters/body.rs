@@ -105,28 +105,20 @@ impl Body {
         now: Timestamp,
     ) {
         match self {
-            Body::Window { state, ledger } => {
-                state.give_back(quota, cost, taken_at);
-                let taken_in = taken_at.window(quota.period());
-                if taken_in == state.id() {
-                    ledger.current.give_back(cost);
-                } else if taken_in == state.id().previous() {
-                    ledger.previous.give_back(cost);
-                }
-            }
-            Body::Bucket { state, ledger } => {
-                state.give_back(quota, cost, taken_at, now);
-                ledger.account.give_back(cost);
-                ledger.own_debt = ledger
-                    .own_debt
-                    .minus(BucketState::cost_as_time(quota, cost));
-            }
-            Body::Log(log) => {
-                log.state.give_back(cost, taken_at);
-                log.account(Space::of(quota).window(taken_at))
-                    .account
-                    .give_back(cost);
-            }
+            Body::Window { state, .. } => state.give_back(quota, cost, taken_at),
+            Body::Bucket { state, .. } => state.give_back(quota, cost, taken_at, now),
+            Body::Log(log) => log.state.give_back(cost, taken_at),
+        }
+    }
+
+    /// Notes in the ledger what was given back of what was admitted at `taken_at`.
+    pub(super) fn record_give_back(&mut self, quota: &Quota, cost: Cost, taken_at: Timestamp) {
+        if let Body::Bucket { ledger, .. } = self {
+            ledger.account.give_back(cost);
+            let repaid = BucketState::cost_as_time(quota, cost);
+            ledger.own_debt = ledger.own_debt.minus(repaid);
+        } else if let Some(account) = self.account(Space::of(quota).window(taken_at)) {
+            account.give_back(cost);
         }
     }
 
@@ -209,17 +201,17 @@ impl Body {
 
     /// Puts what is pending for `slot` into a delta: its cost, and all that was admitted
     /// here with it.
-    pub(super) fn freeze(&mut self, quota: &Quota, slot: Slot) -> Option<(i64, u64)> {
+    pub(super) fn freeze(&mut self, quota: &Quota, slot: Slot) -> Option<(i64, i64)> {
         if let Body::Bucket { ledger, .. } = self {
             // The store keeps debts as the time they take to drain.
             let pending = ledger.account.freeze();
             let time = BucketState::cost_as_time(quota, Cost::new(pending.unsigned_abs()));
             let time = i64::try_from(time.get()).unwrap_or(i64::MAX);
             let cost = if pending < 0 { -time } else { time };
-            return Some((cost, ledger.account.own()));
+            return Some((cost, ledger.account.balance()));
         }
         let account = self.account(slot.window)?;
-        Some((account.freeze(), account.own()))
+        Some((account.freeze(), account.balance()))
     }
 
     /// The account of `window`, where costs are counted by windows.
@@ -284,12 +276,12 @@ impl Log {
 
     /// Learns that the others have used `others` in `slot`.
     pub(super) fn learn(&mut self, quota: &Quota, slot: Slot, others: u64, now: Timestamp) {
-        let end = slot.window.end(slot.space.length());
+        let end = slot.end();
         let account = self.account(slot.window);
         let known = std::mem::replace(&mut account.others, others);
         if others > known {
             let to = end.min(now);
-            let from = slot.window.start(slot.space.length()).max(account.heard_at);
+            let from = slot.start().max(account.heard_at);
             // In the middle of the time that it may have come in, on average.
             let at = from.after(to.since(from).divided_by(2));
             account.heard_at = to;

@@ -102,8 +102,10 @@ impl Cell {
         let at = self.body.moment(quota, now);
         let mut signal = Signal::Quiet;
         if self.is_shared(fleet) {
-            if charged {
+            if charged && matches!(outcome.verdict, Verdict::Admitted { .. }) {
                 self.body.record(quota, cost, at);
+            } else if charged {
+                self.body.record_charge(quota, cost, at);
             }
             let remaining = self.remaining(quota, outcome.remaining, now);
             if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
@@ -181,7 +183,7 @@ impl Cell {
         {
             self.body.charge(quota, cost, now);
             let at = self.body.moment(quota, now);
-            self.body.record(quota, cost, at);
+            self.body.record_charge(quota, cost, at);
         }
         Touch {
             outcome,
@@ -241,8 +243,10 @@ impl Cell {
         now: Timestamp,
         fleet: &Fleet,
     ) -> Signal {
-        self.body.give_back(&self.limit.quota, cost, taken_at, now);
+        let quota = self.limit.quota;
+        self.body.give_back(&quota, cost, taken_at, now);
         if self.is_shared(fleet) {
+            self.body.record_give_back(&quota, cost, taken_at);
             self.signal(self.limit.quota.capacity(), now, fleet)
         } else {
             Signal::Quiet
@@ -331,7 +335,7 @@ impl Cell {
                     }
                     // Calm for a whole window: it is no longer near its limit.
                     // What is small because the store kept silent says nothing.
-                    let told = self.marks.heard() >= before.start(limit.quota.period());
+                    let told = self.marks.heard() >= limit.quota.windows().start(before);
                     let small = state.previous() < limit.quota.capacity() / 4;
                     let calm = !follows || (small && told);
                     if calm && limit.consistency != Consistency::Bounded {
@@ -365,7 +369,7 @@ impl Cell {
     #[cold]
     fn adopt(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
         let (old, new) = (self.limit.quota, limit.quota);
-        let same_kind = old.algorithm() == new.algorithm() && old.period() == new.period();
+        let same_kind = old.algorithm() == new.algorithm() && old.windows() == new.windows();
         if old != new {
             self.return_lease();
             if let Some(edge) = &mut self.edge {
@@ -427,7 +431,7 @@ impl Cell {
     /// counts.
     pub(super) fn begins(&self) -> Timestamp {
         match &self.body {
-            Body::Window { state, .. } => state.id().start(self.limit.quota.period()),
+            Body::Window { state, .. } => self.limit.quota.windows().start(state.id()),
             Body::Bucket { .. } | Body::Log(_) => Timestamp::EPOCH,
         }
     }

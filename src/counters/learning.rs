@@ -59,7 +59,7 @@ impl Cell {
                     true => (ledger.current, hold),
                     false => (ledger.previous, 0),
                 };
-                let upto = answer.upto.saturating_add(granted.get());
+                let upto = answer.upto.saturating_add_unsigned(granted.get());
                 let used = account.view(answer.total, upto).saturating_sub(lent);
                 if at_the_edge {
                     // Leases that others gave back are free again.
@@ -69,7 +69,7 @@ impl Cell {
                 }
             }
             Body::Bucket { state, ledger } => {
-                let upto = answer.upto.saturating_add(granted.get());
+                let upto = answer.upto.saturating_add_unsigned(granted.get());
                 let unsent = Cost::new(ledger.account.view(0, upto));
                 let debt = Nanos::new(answer.total);
                 if at_the_edge {
@@ -80,13 +80,18 @@ impl Cell {
                 }
             }
             Body::Log(log) => {
-                let upto = answer.upto.saturating_add(granted.get());
-                log.learn(&limit.quota, slot, answer.total.saturating_sub(upto), now);
+                let upto = answer.upto.saturating_add_unsigned(granted.get());
+                log.learn(
+                    &limit.quota,
+                    slot,
+                    answer.total.saturating_add_signed(upto.saturating_neg()),
+                    now,
+                );
             }
         }
         if let (Body::Window { state, .. }, Some(edge)) = (&self.body, &mut self.edge)
             && slot.window.next() == state.id()
-            && answer.at >= slot.window.end(slot.space.length())
+            && answer.at >= slot.end()
         {
             edge.settle(state.id());
         }
@@ -118,7 +123,7 @@ impl Cell {
     fn hear(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
         let terms = self.terms(fleet);
         let remaining = self.body.remaining(&self.limit.quota, now);
-        let elapsed = now.since(slot.window.start(slot.space.length()));
+        let elapsed = now.since(slot.start());
         let (Some(edge), Some(told)) = (&mut self.edge, answer.told) else {
             if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
                 self.make_edge(Cost::ONE, now, fleet);
@@ -145,7 +150,7 @@ impl Cell {
             self.make_edge(Cost::ONE, now, fleet);
         }
         let terms = self.terms(fleet);
-        let elapsed = now.since(slot.window.start(slot.space.length()));
+        let elapsed = now.since(slot.start());
         if let Some(edge) = &mut self.edge {
             edge.heard_of_demand(announced.demand, (slot.window, elapsed), &terms, now);
             let hold = edge.hold;
@@ -163,7 +168,8 @@ impl Cell {
                 }
                 Body::Log(log) => {
                     let account = log.account(slot.window);
-                    let others = announced.total.saturating_sub(account.account.own());
+                    let others = account.account.balance().saturating_neg();
+                    let others = announced.total.saturating_add_signed(others);
                     if others > account.others {
                         log.learn(&limit.quota, slot, others, now);
                     }

@@ -7,33 +7,43 @@
 //! it; the view is that total plus whatever `own` has moved since. So nothing
 //! needs to remember what is in flight, and a lost hash is refilled by setting
 //! `sent` to zero.
+//!
+//! `own` is below zero where more was refunded here than was admitted here: other nodes
+//! had admitted it. A lost hash is not refilled with that: where they are gone, it would
+//! take from what the rest has used.
 
 use crate::units::{Cost, Nanos, Timestamp, WindowId};
 
 /// The sums of one window (or of one bucket, which has no window).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
-    own: u64,
-    sent: u64,
+    own: i64,
+    sent: i64,
 }
 
 impl Account {
     pub(super) fn admit(&mut self, cost: Cost) {
-        self.own = self.own.saturating_add(cost.get());
+        self.own = self.own.saturating_add(amount(cost));
     }
 
     /// Undoes an admission. If it was sent already, the next delta is negative.
     pub(super) fn give_back(&mut self, cost: Cost) {
-        self.own = self.own.saturating_sub(cost.get());
+        self.own = self.own.saturating_sub(amount(cost));
     }
 
+    /// What was admitted here, and not refunded.
     pub(super) fn own(self) -> u64 {
+        u64::try_from(self.own).unwrap_or(0)
+    }
+
+    /// The same, below zero where more was refunded than admitted.
+    pub(super) fn balance(self) -> i64 {
         self.own
     }
 
     /// What the store has not been told yet; negative after a give-back.
     pub(super) fn pending(self) -> i64 {
-        difference(self.own, self.sent)
+        self.own.saturating_sub(self.sent)
     }
 
     /// Marks everything as sent and answers what was pending.
@@ -45,34 +55,34 @@ impl Account {
 
     /// The store has counted `cost` on this node's behalf, to be spent here.
     pub(super) fn lend(&mut self, cost: Cost) {
-        self.own = self.own.saturating_add(cost.get());
-        self.sent = self.sent.saturating_add(cost.get());
+        self.own = self.own.saturating_add(amount(cost));
+        self.sent = self.sent.saturating_add(amount(cost));
     }
 
     /// Makes the last `part` of everything admitted here pending again.
     pub(super) fn rewind(&mut self, part: u64) {
-        self.sent = self.own.saturating_sub(part);
+        self.sent = self.own.saturating_sub(amount(Cost::new(part)));
     }
 
     /// Another quota counts what is pending in other units.
     pub(super) fn set_pending(&mut self, pending: i64) {
-        self.own = self.sent.saturating_add_signed(pending);
+        self.own = self.sent.saturating_add(pending);
     }
 
     /// Takes note that `delta`, pending again after a rewind, did arrive.
     pub(super) fn credit(&mut self, delta: i64) {
-        self.sent = self.sent.saturating_add_signed(delta);
+        self.sent = self.sent.saturating_add(delta);
     }
 
     /// The fleet's use, from the store's `total` that contains `own` as it was at
     /// `upto`.
-    pub(super) fn view(self, total: u64, upto: u64) -> u64 {
-        total.saturating_add_signed(difference(self.own, upto))
+    pub(super) fn view(self, total: u64, upto: i64) -> u64 {
+        total.saturating_add_signed(self.own.saturating_sub(upto))
     }
 }
 
-fn difference(a: u64, b: u64) -> i64 {
-    i64::try_from(i128::from(a) - i128::from(b)).unwrap_or(if a > b { i64::MAX } else { i64::MIN })
+fn amount(cost: Cost) -> i64 {
+    i64::try_from(cost.get()).unwrap_or(i64::MAX)
 }
 
 /// The accounts of a counter with windows: the present one and the one before,
@@ -134,7 +144,7 @@ pub(super) struct LogAccount {
 impl LogAccount {
     /// What was used in it, as far as is known.
     pub(super) fn used(&self) -> u64 {
-        self.others.saturating_add(self.account.own())
+        self.others.saturating_add_signed(self.account.balance())
     }
 }
 
@@ -163,7 +173,7 @@ mod tests {
     fn the_view_is_the_total_plus_what_came_since_the_batch() {
         let mut account = admitted(&[5]);
         account.freeze();
-        let upto = account.own();
+        let upto = account.balance();
         account.admit(Cost::new(3));
         assert_eq!(account.view(100, upto), 103);
         account.give_back(Cost::new(4));
@@ -176,6 +186,19 @@ mod tests {
         account.freeze();
         account.give_back(Cost::new(2));
         assert_eq!(account.freeze(), -2);
+    }
+
+    #[test]
+    fn a_refund_of_what_others_admitted_is_sent_and_never_sent_again() {
+        let mut account = admitted(&[3]);
+        account.freeze();
+        account.give_back(Cost::new(5));
+        assert_eq!((account.own(), account.balance()), (0, -2));
+        assert_eq!(account.freeze(), -5);
+        account.rewind(account.own());
+        assert_eq!(account.pending(), 0);
+        account.admit(Cost::new(u64::MAX));
+        assert_eq!(account.pending(), i64::MAX);
     }
 
     #[test]

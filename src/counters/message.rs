@@ -9,8 +9,9 @@ pub struct Delta {
     /// The cost admitted since the last delta: units for windows, nanoseconds of
     /// drain time for buckets. Negative where an admission was undone.
     pub cost: i64,
-    /// All that the cell has admitted here, with this delta.
-    pub upto: u64,
+    /// All that the cell has admitted here, with this delta; below zero where more was
+    /// refunded here.
+    pub upto: i64,
     /// What the slot may hold in all, in the unit of `cost`, as this node sees it: the
     /// limit, less what other slots count against it.
     pub room: u64,
@@ -25,7 +26,7 @@ impl Delta {
         let signed = i64::try_from(grant).unwrap_or(i64::MAX);
         Delta {
             cost: self.cost.saturating_add(signed),
-            upto: self.upto.saturating_add(grant / ask.unit.max(1)),
+            upto: self.upto.saturating_add_unsigned(grant / ask.unit.max(1)),
             ask: Some(Ask { want: 0, ..ask }),
             ..self
         }
@@ -57,7 +58,7 @@ pub struct Answer {
     /// What the fleet has used: units for windows, nanoseconds of drain time for buckets.
     pub total: u64,
     /// The [`Delta::upto`] of the delta that the total contains.
-    pub upto: u64,
+    pub upto: i64,
     /// The store's time.
     pub at: Timestamp,
     /// What it says to an [`Ask`].

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::booking::shared_key;
 use super::{Counters, Taken};
-use crate::units::{Consistency, Cost, EncodedIdentity, Limit, Quota, Timestamp};
+use crate::units::{Consistency, Cost, Key, Limit, Quota, Timestamp};
 
 /// The shared cell for newcomers to a full table allows so many times the limit:
 /// it must stop a flood, and not the few honest callers among it.
@@ -22,6 +23,19 @@ impl Counters {
         now: Timestamp,
     ) -> Taken {
         self.overflowed.fetch_add(1, Ordering::Relaxed);
+        let (key, shared) = self.overflow_of(limit, quota);
+        // One cell for each limit, whether or not there is room for it.
+        let touch =
+            self.at_or_new(key, &shared)
+                .take(&shared, &shared.quota, cost, now, &self.fleet);
+        let mut taken = self.settle(key, touch);
+        // What is told is the limit that the caller knows.
+        taken.outcome.remaining = taken.outcome.remaining.min(quota.capacity());
+        taken
+    }
+
+    /// The shared cell's key, and its limit, for newcomers that would count under `quota`.
+    pub(super) fn overflow_of(&self, limit: &Arc<Limit>, quota: &Quota) -> (Key, Arc<Limit>) {
         let wanted = quota.generous(OVERFLOW_FACTOR);
         let known = self
             .overflow
@@ -37,16 +51,6 @@ impl Counters {
             self.overflow.insert(limit.id.clone(), Arc::clone(&shared));
             shared
         });
-        let key = shared
-            .hasher
-            .key(&EncodedIdentity::of("shared overflow", None));
-        // One cell for each limit, whether or not there is room for it.
-        let touch = self
-            .at_or_new(key, &shared)
-            .take(&shared, &wanted, cost, now, &self.fleet);
-        let mut taken = self.settle(key, touch);
-        // What is told is the limit that the caller knows.
-        taken.outcome.remaining = taken.outcome.remaining.min(quota.capacity());
-        taken
+        (shared_key(&shared), shared)
     }
 }

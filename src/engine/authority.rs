@@ -27,6 +27,21 @@ pub struct Question {
     pub limits: Vec<Counted>,
     /// What each is to be charged, times its weight; zero is a peek.
     pub cost: Cost,
+    /// Whether they may refuse it.
+    pub purpose: Purpose,
+}
+
+/// What is to become of a [`Question`]'s cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is charged if all limits admit it.
+    Check,
+    /// It is charged whatever they say, as part of what was admitted at a moment of the
+    /// store's time; `None` for now.
+    Charge(Option<Timestamp>),
+    /// It is taken off what was admitted at that moment; `None` for what counts now. Never
+    /// below zero.
+    Refund(Option<Timestamp>),
 }
 
 /// One limit, and who is counted by it.
@@ -47,14 +62,18 @@ impl Counted {
     }
 }
 
-/// The answer to a [`Question`]: charged if, and only if, every limit admits it (and,
-/// as ever, where a limit that refuses charges refusals).
+/// The answer to a [`Question`]. Of a check: charged if, and only if, every limit admits it
+/// (and, as ever, where a limit that refuses charges refusals). Of a charge or a refund:
+/// what a check of 1 would be told after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ruling {
     /// The store's time, by which it was decided.
     pub at: Timestamp,
     /// What each limit says, in the order of the question.
     pub outcomes: Vec<Outcome>,
+    /// The places of the limits at which a charge or a refund went nowhere: the window of its
+    /// moment is over, or, of a refund, nothing was there.
+    pub dropped: Vec<usize>,
 }
 
 /// The store was not asked, or did not answer in time.

@@ -57,11 +57,17 @@ impl Advised<'_> {
 impl<'s> Decision<'s> {
     /// The decision where there is no limit to ask.
     pub(super) fn not_found(missing: NotFound, now: Timestamp) -> Decision<'s> {
+        let outcome = match missing {
+            NotFound::Rule => Outcome::UnknownRule,
+            NotFound::Caller => Outcome::Unidentified,
+        };
+        Decision::without_limit(outcome, now)
+    }
+
+    /// A decision that no limit has made.
+    pub(super) fn without_limit(outcome: Outcome, now: Timestamp) -> Decision<'s> {
         Decision {
-            outcome: match missing {
-                NotFound::Rule => Outcome::UnknownRule,
-                NotFound::Caller => Outcome::Unidentified,
-            },
+            outcome,
             limit: None,
             stale: None,
             now,
@@ -122,6 +128,8 @@ pub enum Outcome {
     UnknownRule,
     /// A rule insists on knowing the caller, and the request does not say who it is.
     Unidentified,
+    /// The check's id is that of another check, which was admitted and is remembered.
+    IdInUse,
 }
 
 impl Outcome {
@@ -170,6 +178,7 @@ impl Outcome {
             Outcome::Unavailable => "unavailable",
             Outcome::UnknownRule => "unknown_rule",
             Outcome::Unidentified => "unidentified",
+            Outcome::IdInUse => "id_in_use",
         }
     }
 }

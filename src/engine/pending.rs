@@ -3,7 +3,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::judged::{Judged, Tally};
-use super::{Counted, Decision, Engine, Places, Question, Ruling, Unanswered};
+use super::receipts::Reservation;
+use super::{Counted, Decision, Engine, Places, Purpose, Question, Ruling, Unanswered};
 use crate::rules::{Applied, AppliedLimits};
 use crate::units::{Consistency, Cost, Timestamp};
 
@@ -17,7 +18,7 @@ pub enum Begun<'s> {
 }
 
 /// A check whose other limits have admitted it, and are charged, and whose strict limits
-/// must be asked. It holds no rules, so it may wait.
+/// must be asked; or a report that these must be told of. It holds no rules, so it may wait.
 ///
 /// Dropped instead of settled (a client hung up), what was taken stays taken.
 #[derive(Debug)]
@@ -28,6 +29,9 @@ pub struct Pending {
     asked: Places,
     question: Question,
     tally: Tally,
+    /// Of a check that will be settled, with what measures it at each of all limits.
+    reservation: Option<Reservation>,
+    measures: Vec<Option<Arc<str>>>,
 }
 
 impl Pending {
@@ -35,15 +39,18 @@ impl Pending {
     pub(super) fn new(
         applied: &AppliedLimits<'_>,
         asked: Places,
-        cost: Cost,
+        (cost, purpose): (Cost, Purpose),
         tally: Tally,
+        reservation: Option<Reservation>,
     ) -> Pending {
         let counted = |one: &Applied<'_>| Counted {
             limit: Arc::clone(one.limit),
             key: one.key,
             weight: one.weight,
         };
+        let measured = applied.iter().filter(|_| reservation.is_some());
         Pending {
+            measures: measured.map(|one| one.measure.cloned()).collect(),
             limits: applied.iter().map(counted).collect(),
             question: Question {
                 limits: asked
@@ -51,9 +58,11 @@ impl Pending {
                     .map(|index| counted(&applied[*index]))
                     .collect(),
                 cost,
+                purpose,
             },
             asked,
             tally,
+            reservation,
         }
     }
 
@@ -79,6 +88,17 @@ impl Pending {
         let decided_at = ruling.as_ref().map_or(now, |ruling| ruling.at);
         for (number, index) in self.asked.iter().enumerate() {
             let Counted { limit, key, weight } = &self.limits[*index];
+            if self.question.purpose != Purpose::Check {
+                let one = applied(&self.limits[*index]);
+                if let Some(ruling) = &ruling {
+                    let judged = Judged::ruled(ruling.outcomes[number]);
+                    tally.note(*index, *key, Cost::ZERO, judged);
+                } else {
+                    engine.book_unanswered(&one, self.question.purpose, cost, now);
+                    engine.tell(&mut tally, *index, &one, now);
+                }
+                continue;
+            }
             let Some(ruling) = &ruling else {
                 let one = applied(&self.limits[*index]);
                 engine.take_without_store(&mut tally, *index, &one, cost, now);
@@ -113,6 +133,18 @@ impl Pending {
             let limits = self.limits.iter().map(applied);
             engine.advise(&mut tally, limits, cost, now);
         }
+        if let Some(reservation) = self.reservation.take()
+            && !tally.refused
+        {
+            let limits = self.limits.iter().zip(&self.measures);
+            let limits = limits.map(|(one, measure)| Applied {
+                measure: measure.as_ref(),
+                ..applied(one)
+            });
+            let ruled = ruling.as_ref().map(|ruling| ruling.at);
+            let receipt = tally.receipt(limits, cost, (&self.asked, ruled), now);
+            reservation.keep(receipt, now);
+        }
         tally.decision(
             |index| self.limits.get(index).map(|one| &*one.limit),
             decided_at,
@@ -131,5 +163,6 @@ fn applied(one: &Counted) -> Applied<'_> {
         limit: &one.limit,
         key: one.key,
         weight: one.weight,
+        measure: None,
     }
 }

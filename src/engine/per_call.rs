@@ -130,13 +130,23 @@ impl Snapshot<'_> {
             let unknown = || Decision::not_found(NotFound::Rule, now);
             return rules.strict_domains().then(unknown);
         }
-        let Some(quota) = descriptor.stated.and_then(PerCall::stated) else {
+        let Some((limit, key)) = self.stated(descriptor) else {
             rules.described_by(descriptor, applied);
             return None;
         };
+        Some(self.per_call(PerCall::STATED, &limit, key, cost, now))
+    }
+
+    /// The limit that `descriptor` states, if it does and its domain has rules, and who is
+    /// counted by it.
+    pub(super) fn stated(&self, descriptor: &Descriptor<'_>) -> Option<(Arc<Limit>, Key)> {
+        let quota = descriptor.stated.and_then(PerCall::stated)?;
+        if !self.rules().has_domain(descriptor.domain) {
+            return None;
+        }
         let limit = self.engine.stated.limit(quota);
         let key = PerCall::key_of_stated(&limit, descriptor);
-        Some(self.per_call(PerCall::STATED, &limit, key, cost, now))
+        Some((limit, key))
     }
 
     /// Decides by a `limit` that came with the call, which is told by these `names`.
@@ -152,6 +162,7 @@ impl Snapshot<'_> {
             limit,
             key,
             weight: 1,
+            measure: None,
         };
         let judged = self.engine.take(&one, cost, now);
         Decision {

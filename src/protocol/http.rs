@@ -6,7 +6,9 @@ mod ask;
 mod explanation;
 mod pairs;
 mod refusal;
+mod settle;
 
 pub use answer::{Answer, Reply};
 pub use ask::{Asked, BadRequest, Check, MAX_BATCH, MAX_BATCH_BODY, MAX_BODY};
 pub use explanation::{AnswerTold, CallerTold, CountedTold, Explanation, LimitTold, RuleTold};
+pub use settle::Settle;

@@ -29,6 +29,8 @@ pub struct Applied<'r> {
     pub key: Key,
     /// How many times the request's cost counts.
     pub weight: u64,
+    /// The attribute of the request that says so, where one does.
+    pub measure: Option<&'r Arc<str>>,
 }
 
 impl Applied<'_> {

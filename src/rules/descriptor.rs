@@ -141,7 +141,8 @@ impl RuleSet {
             rule.limits(None, None)
         };
         let key_of = |limit: &Limit| limit.hasher.key(&identity);
-        self.apply(limits, rule.weight.of(&described), key_of, applied);
+        let weight = (rule.weight.of(&described), rule.weight.measure());
+        self.apply(limits, weight, key_of, applied);
     }
 
     /// What the rule for `descriptor` is; `None` if there is none, or the descriptor states
@@ -230,6 +231,7 @@ impl RuleSet {
                 limit,
                 key: limit.hasher.key(&identity),
                 weight,
+                measure: rule.weight.measure(),
             });
             RuleExplained {
                 rule: &rule.name,

@@ -182,6 +182,7 @@ impl RuleSet {
             limit,
             key: limit.hasher.key(&identity),
             weight,
+            measure: rule.weight.measure(),
         });
         RuleExplained {
             rule: &rule.name,

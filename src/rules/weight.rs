@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::Described;
 use super::identity::single;
 
@@ -9,7 +11,7 @@ pub(super) enum Weight {
     /// So many times as much.
     Times(u64),
     /// As many times as an attribute says; once, where it says no whole number.
-    Attribute(Box<str>),
+    Attribute(Arc<str>),
 }
 
 impl Weight {
@@ -19,6 +21,14 @@ impl Weight {
             Weight::Once => 1,
             Weight::Times(factor) => *factor,
             Weight::Attribute(name) => single(request.attributes, name).map_or(1, whole),
+        }
+    }
+
+    /// The attribute that says how many times the cost of a described request counts.
+    pub(super) const fn measure(&self) -> Option<&Arc<str>> {
+        match self {
+            Weight::Attribute(name) => Some(name),
+            Weight::Once | Weight::Times(_) => None,
         }
     }
 

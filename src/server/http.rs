@@ -16,11 +16,13 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::observer::{BadKind, Door};
-use super::waiting::{ask, ask_all};
+use super::waiting::{ask, ask_all, tell_all};
 use super::{Services, Shared};
-use crate::engine::Begun;
+use crate::engine::{Begun, Decision, Entry, Settling, Snapshot, Unanswered};
 use crate::protocol::headers::FieldName;
-use crate::protocol::http::{Answer, Asked, BadRequest, Check, MAX_BATCH_BODY, MAX_BODY, Reply};
+use crate::protocol::http::{
+    Answer, Asked, BadRequest, Check, MAX_BATCH_BODY, MAX_BODY, Reply, Settle,
+};
 use crate::units::Timestamp;
 
 use connection::is_timeout;
@@ -69,19 +71,28 @@ async fn respond(
     peer: Option<IpAddr>,
     shared: &Shared,
 ) -> Response<Full<Bytes>> {
-    match (request.uri().path(), request.method()) {
-        ("/v1/check", &Method::POST) => {}
-        ("/v1/check", _) => {
-            let reply = Reply::error(405, "method_not_allowed", "ask with POST");
-            let mut response = response(reply);
-            let allow = HeaderValue::from_static("POST");
-            response.headers_mut().insert(header::ALLOW, allow);
-            return response;
+    let asks = match request.uri().path() {
+        "/v1/check" => Asks::Check,
+        "/v1/report" => Asks::Report,
+        "/v1/settle" => Asks::Settle,
+        _ => {
+            let message = "ask with POST /v1/check, /v1/report or /v1/settle";
+            return response(Reply::error(404, "not_found", message));
         }
-        _ => return response(Reply::error(404, "not_found", "ask with POST /v1/check")),
+    };
+    if request.method() != Method::POST {
+        let reply = Reply::error(405, "method_not_allowed", "ask with POST");
+        let mut response = response(reply);
+        let allow = HeaderValue::from_static("POST");
+        response.headers_mut().insert(header::ALLOW, allow);
+        return response;
     }
     match body(request.into_body(), shared).await {
-        Ok(body) => response(check(&body, peer, shared).await),
+        Ok(body) => response(match asks {
+            Asks::Check => check(&body, Kind::Check, peer, shared).await,
+            Asks::Report => check(&body, Kind::Report, peer, shared).await,
+            Asks::Settle => settle(&body, shared).await,
+        }),
         Err((kind, reply)) => {
             shared.services.observer.bad_request(Door::Http, kind);
             // What is left of the body is not worth reading.
@@ -130,48 +141,136 @@ async fn body(body: Incoming, shared: &Shared) -> Result<Bytes, (BadKind, Reply)
     })
 }
 
-/// Decides the checks of one body: one reading of the clock, one snapshot of the rules. It
-/// waits only where a check must ask the store.
-async fn check(body: &[u8], peer: Option<IpAddr>, shared: &Shared) -> Reply {
-    let asked = match Asked::decode(body) {
-        Ok(asked) => asked,
-        Err(error) => {
-            let kind = match error {
-                BadRequest::TooLarge(_) => BadKind::Size,
-                _ => BadKind::Content,
-            };
-            shared.services.observer.bad_request(Door::Http, kind);
-            return Reply::bad_request(&error);
+/// What a body is for.
+#[derive(Clone, Copy)]
+enum Asks {
+    Check,
+    Report,
+    Settle,
+}
+
+/// What the checks of a body are: such that may be refused, or reports.
+#[derive(Clone, Copy)]
+enum Kind {
+    Check,
+    Report,
+}
+
+impl Kind {
+    fn decode(self, body: &[u8]) -> Result<Asked<'_>, BadRequest> {
+        match self {
+            Kind::Check => Asked::decode(body),
+            Kind::Report => Asked::decode_report(body),
         }
-    };
-    match asked {
-        Asked::One(check) => one(&check, peer, shared).await,
-        Asked::Batch(checks) => batch(&checks, peer, shared).await,
+    }
+
+    fn begin<'s>(
+        self,
+        check: &Check<'_>,
+        snapshot: &'s Snapshot<'_>,
+        peer: Option<IpAddr>,
+        now: Timestamp,
+    ) -> Begun<'s> {
+        check.ask(peer, |request| match (self, check.id()) {
+            (Kind::Report, _) => snapshot.report(request, Entry::Charge, now),
+            (Kind::Check, Some(id)) => snapshot.begin_as(request, id, now),
+            (Kind::Check, None) => snapshot.begin(request, now),
+        })
+    }
+
+    fn observe(self, services: &Services, decision: &Decision<'_>) {
+        match self {
+            Kind::Check => services.observer.decided(Door::Http, decision),
+            Kind::Report => services.observer.reported(Door::Http, decision),
+        }
+    }
+
+    fn reply(self, decision: &Decision<'_>, check: &Check<'_>) -> Reply {
+        match self {
+            Kind::Check => Reply::one(decision, check),
+            Kind::Report => Reply::recorded(decision, check),
+        }
+    }
+
+    fn answer<'d>(self, decision: &Decision<'d>, check: &Check<'_>) -> Answer<'d> {
+        match self {
+            Kind::Check => Answer::new(decision, check),
+            Kind::Report => Answer::recorded(decision, check),
+        }
     }
 }
 
-async fn one(check: &Check<'_>, peer: Option<IpAddr>, shared: &Shared) -> Reply {
+fn malformed(error: &BadRequest, shared: &Shared) -> Reply {
+    let kind = match error {
+        BadRequest::TooLarge(_) => BadKind::Size,
+        _ => BadKind::Content,
+    };
+    shared.services.observer.bad_request(Door::Http, kind);
+    Reply::bad_request(error)
+}
+
+/// Settles one check.
+async fn settle(body: &[u8], shared: &Shared) -> Reply {
+    let services = &shared.services;
+    let said = match Settle::decode(body) {
+        Ok(said) => said,
+        Err(error) => return malformed(&error, shared),
+    };
+    let Some(id) = said.id() else {
+        return malformed(&BadRequest::Id, shared);
+    };
+    let now = services.clock.now();
+    let settling = said.total(|total| services.engine.settle(id, total, now));
+    let settlement = match settling {
+        Settling::Done(settlement) => settlement,
+        Settling::Pending(waiting) => {
+            let questions = waiting.questions().to_vec();
+            let answers = tell_all(services, questions).await;
+            waiting.settle(&services.engine, answers, services.clock.now())
+        }
+    };
+    services.observer.settled(Door::Http, &settlement);
+    Reply::settled(&settlement)
+}
+
+/// Decides the checks of one body: one reading of the clock, one snapshot of the rules. It
+/// waits only where a check must ask the store.
+async fn check(body: &[u8], kind: Kind, peer: Option<IpAddr>, shared: &Shared) -> Reply {
+    match kind.decode(body) {
+        Ok(Asked::One(check)) => one(&check, kind, peer, shared).await,
+        Ok(Asked::Batch(checks)) => batch(&checks, kind, peer, shared).await,
+        Err(error) => malformed(&error, shared),
+    }
+}
+
+async fn one(check: &Check<'_>, kind: Kind, peer: Option<IpAddr>, shared: &Shared) -> Reply {
     let services = &shared.services;
     let mut waiting = {
         let began = services.clock.local();
         let now = services.clock.to_fleet(began);
         let snapshot = services.engine.snapshot().telling_all();
-        match check.ask(peer, |request| snapshot.begin(request, now)) {
+        match kind.begin(check, &snapshot, peer, now) {
             Begun::Decided(decision) => {
                 timed(services, began, 1);
-                services.observer.decided(Door::Http, &decision);
-                return Reply::one(&decision, check);
+                kind.observe(services, &decision);
+                return kind.reply(&decision, check);
             }
             Begun::Pending(waiting) => waiting,
         }
     };
-    let answer = ask(services, &waiting).await;
+    let answer = match kind {
+        Kind::Check => ask(services, waiting.question()).await,
+        Kind::Report => {
+            let told = tell_all(services, vec![waiting.question().clone()]).await;
+            told.into_iter().next().unwrap_or(Err(Unanswered))
+        }
+    };
     let decision = waiting.settle(&services.engine, answer, services.clock.now());
-    services.observer.decided(Door::Http, &decision);
-    Reply::one(&decision, check)
+    kind.observe(services, &decision);
+    kind.reply(&decision, check)
 }
 
-async fn batch(checks: &[Check<'_>], peer: Option<IpAddr>, shared: &Shared) -> Reply {
+async fn batch(checks: &[Check<'_>], kind: Kind, peer: Option<IpAddr>, shared: &Shared) -> Reply {
     let services = &shared.services;
     let mut waiting = Vec::new();
     let early: Vec<Answer<'static>> = {
@@ -183,10 +282,10 @@ async fn batch(checks: &[Check<'_>], peer: Option<IpAddr>, shared: &Shared) -> R
         }
         let mut answers = Vec::with_capacity(checks.len());
         for (place, check) in checks.iter().enumerate() {
-            match check.ask(peer, |request| snapshot.begin(request, now)) {
+            match kind.begin(check, &snapshot, peer, now) {
                 Begun::Decided(decision) => {
-                    services.observer.decided(Door::Http, &decision);
-                    answers.push(Answer::new(&decision, check));
+                    kind.observe(services, &decision);
+                    answers.push(kind.answer(&decision, check));
                 }
                 Begun::Pending(check) => waiting.push((place, check)),
             }
@@ -197,18 +296,22 @@ async fn batch(checks: &[Check<'_>], peer: Option<IpAddr>, shared: &Shared) -> R
         }
         answers.into_iter().map(Answer::into_owned).collect()
     };
-    let said = ask_all(services, waiting.iter().map(|(_, check)| &**check)).await;
+    let questions = waiting.iter().map(|(_, check)| check.question());
+    let said = match kind {
+        Kind::Check => ask_all(services, questions).await,
+        Kind::Report => tell_all(services, questions.cloned().collect()).await,
+    };
     let now = services.clock.now();
     let mut early = early.into_iter();
     let mut answers = Vec::with_capacity(checks.len());
     for ((place, pending), said) in waiting.iter_mut().zip(said) {
         answers.extend(early.by_ref().take(place.saturating_sub(answers.len())));
         let decision = pending.settle(&services.engine, said, now);
-        services.observer.decided(Door::Http, &decision);
+        kind.observe(services, &decision);
         answers.extend(
             checks
                 .get(*place)
-                .map(|check| Answer::new(&decision, check)),
+                .map(|check| kind.answer(&decision, check)),
         );
     }
     answers.extend(early);

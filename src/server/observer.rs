@@ -1,4 +1,5 @@
 mod advice;
+mod booked;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -41,7 +42,7 @@ impl Door {
 /// The name of limits that descriptors state, as the engine tells it.
 const STATED: &str = "stated";
 /// How many outcomes there are.
-const OUTCOMES: usize = 9;
+const OUTCOMES: usize = 10;
 
 /// The counters of one series: for each door and outcome, made when first needed, so
 /// that the page of metrics shows what has happened and not what might.
@@ -328,6 +329,7 @@ const fn index(outcome: Outcome) -> usize {
         Outcome::Unavailable => 6,
         Outcome::UnknownRule => 7,
         Outcome::Unidentified => 8,
+        Outcome::IdInUse => 9,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::pin::pin;
+use std::slice::from_ref;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -11,8 +12,12 @@ use super::Shared;
 use super::observer::{BadKind, Door};
 use super::patient::{Patient, TICKS, ticks};
 use super::waiting::ask_all;
-use crate::engine::{Begun, Pending, Snapshot};
-use crate::protocol::resp::{After, Ask, Frame, MAX_FRAME, Parser, Session, write_frame_error};
+use crate::engine::{
+    Begun, Entry, Pending, PendingSettlement, Question, Settling, Snapshot, Unanswered,
+};
+use crate::protocol::resp::{
+    After, Ask, Frame, MAX_FRAME, Parser, Session, Settle, write_frame_error,
+};
 use crate::units::Timestamp;
 
 /// The size of the input buffer, unless a single command is longer.
@@ -104,8 +109,8 @@ struct Connection<'s> {
     input: Vec<u8>,
     start: usize,
     output: Vec<u8>,
-    /// The checks that wait for the store, each with the place of its answer in `output`.
-    waiting: Vec<(usize, Box<Pending>)>,
+    /// What waits for the store, each with the place of its answer in `output`.
+    waiting: Vec<(usize, Waiting)>,
     /// How many commands were answered, and batches begun.
     commands: u64,
     batches: u32,
@@ -161,7 +166,7 @@ impl<'s> Connection<'s> {
             let at = (self.peer, now);
             match command(&frame, session, output, self.shared, &snapshot, at) {
                 Done::Decided => decisions += 1,
-                Done::Waits(check) => self.waiting.push((output.len(), check)),
+                Done::Waits(waiting) => self.waiting.push((output.len(), waiting)),
                 Done::Answered(After::Continue) => {}
                 Done::Answered(After::Malformed) => {
                     services.observer.bad_request(Door::Resp, BadKind::Content);
@@ -188,19 +193,36 @@ impl<'s> Connection<'s> {
     /// into its place. It never takes longer than these checks may wait.
     async fn settle(&mut self) {
         let services = &self.shared.services;
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let answers = ask_all(services, waiting.iter().map(|(_, check)| &**check)).await;
+        let waiting = std::mem::take(&mut self.waiting);
+        let questions = waiting.iter().flat_map(|(_, waiting)| waiting.questions());
+        let mut answers = ask_all(services, questions).await.into_iter();
         let now = services.clock.now();
         let early = std::mem::take(&mut self.output);
         let mut written = 0;
-        for ((place, check), answer) in waiting.iter_mut().zip(answers) {
+        for (place, waiting) in waiting {
+            let mut answers = answers.by_ref().take(waiting.questions().len());
+            let mut answer = || answers.next().unwrap_or(Err(Unanswered));
             self.output
-                .extend_from_slice(early.get(written..*place).unwrap_or_default());
-            written = *place;
-            let decision = check.settle(&services.engine, answer, now);
-            services.observer.decided(Door::Resp, &decision);
+                .extend_from_slice(early.get(written..place).unwrap_or_default());
+            written = place;
             // Only rules have strict limits, and `CL.THROTTLE` asks no rules.
-            Ask::write_check(&mut self.output, &decision);
+            match waiting {
+                Waiting::Check(mut check) => {
+                    let decision = check.settle(&services.engine, answer(), now);
+                    services.observer.decided(Door::Resp, &decision);
+                    Ask::write_check(&mut self.output, &decision);
+                }
+                Waiting::Report(mut report) => {
+                    let decision = report.settle(&services.engine, answer(), now);
+                    services.observer.reported(Door::Resp, &decision);
+                    Ask::write_check(&mut self.output, &decision);
+                }
+                Waiting::Settlement(settlement) => {
+                    let settlement = settlement.settle(&services.engine, answers, now);
+                    services.observer.settled(Door::Resp, &settlement);
+                    Settle::write(&mut self.output, &settlement);
+                }
+            }
         }
         self.output
             .extend_from_slice(early.get(written..).unwrap_or_default());
@@ -238,10 +260,26 @@ impl<'s> Connection<'s> {
 enum Done {
     /// It was a check, and is decided and answered.
     Decided,
-    /// It is a check that must wait, and is not answered.
-    Waits(Box<Pending>),
+    /// It must wait, and is not answered.
+    Waits(Waiting),
     /// It was something else, and is answered.
     Answered(After),
+}
+
+/// What waits for the store.
+enum Waiting {
+    Check(Box<Pending>),
+    Report(Box<Pending>),
+    Settlement(Box<PendingSettlement>),
+}
+
+impl Waiting {
+    fn questions(&self) -> &[Question] {
+        match self {
+            Waiting::Check(pending) | Waiting::Report(pending) => from_ref(pending.question()),
+            Waiting::Settlement(settlement) => settlement.questions(),
+        }
+    }
 }
 
 /// Answers one command.
@@ -254,17 +292,47 @@ fn command(
     (peer, now): (Option<IpAddr>, Timestamp),
 ) -> Done {
     match Ask::decode(frame, output) {
-        Ok(Some(ask)) => {
-            let decision = match ask.ask(peer, |request| snapshot.begin(request, now)) {
+        Ok(Some(Ask::Report(request))) => {
+            let decision = match snapshot.report(&request, Entry::Charge, now) {
                 Begun::Decided(decision) => decision,
-                Begun::Pending(check) => return Done::Waits(check),
+                Begun::Pending(report) => return Done::Waits(Waiting::Report(report)),
+            };
+            shared.services.observer.reported(Door::Resp, &decision);
+            Ask::Report(request).write(output, &decision);
+            Done::Decided
+        }
+        Ok(Some(ask)) => {
+            let begun = ask.ask(peer, |request| match ask.id() {
+                None => snapshot.begin(request, now),
+                Some(id) => snapshot.begin_as(request, id, now),
+            });
+            let decision = match begun {
+                Begun::Decided(decision) => decision,
+                Begun::Pending(check) => return Done::Waits(Waiting::Check(check)),
             };
             shared.services.observer.decided(Door::Resp, &decision);
             ask.write(output, &decision);
             Done::Decided
         }
-        Ok(None) => Done::Answered(session.answer(frame, output)),
+        Ok(None) => match Settle::decode(frame, output) {
+            Ok(Some(said)) => settle(said, output, shared, now),
+            Ok(None) => Done::Answered(session.answer(frame, output)),
+            Err(after) => Done::Answered(after),
+        },
         Err(after) => Done::Answered(after),
+    }
+}
+
+/// Settles one check.
+fn settle(said: Settle<'_>, output: &mut Vec<u8>, shared: &Shared, now: Timestamp) -> Done {
+    let services = &shared.services;
+    match said.total(|total| services.engine.settle(said.id, total, now)) {
+        Settling::Done(settlement) => {
+            services.observer.settled(Door::Resp, &settlement);
+            Settle::write(output, &settlement);
+            Done::Answered(After::Continue)
+        }
+        Settling::Pending(settlement) => Done::Waits(Waiting::Settlement(settlement)),
     }
 }
 

@@ -76,6 +76,7 @@ impl Authority for SlowStore {
             Ok(Ruling {
                 at: NOW,
                 outcomes: vec![outcome; question.limits.len()],
+                dropped: Vec::new(),
             })
         })
     }

@@ -15,7 +15,7 @@ use crate::sync::batch::{
 };
 use crate::sync::seal::{self, Seal};
 use crate::units::{Algorithm, Consistency, Key, MapHasher, Nanos, Partitions, Timestamp};
-use cells::{MAX_DEBT, Turn};
+use cells::{Turn, float, owing};
 use fleet::Members;
 
 pub use cells::{Bucket, Count, Value};
@@ -83,7 +83,7 @@ impl SimStore {
         let lends = remembers && micros(time) >= micros_up(seal::lent_from(slot));
         let mut turn = Turn::new(batch, fits, lends, time, announced);
         match batch.id.slot.space {
-            Space::Windows { .. } => self.windows(batch, &mut turn),
+            Space::Windows { .. } | Space::Calendar(_) => self.windows(batch, &mut turn),
             Space::Buckets { .. } => self.buckets(batch, &mut turn),
         }
         let Turn {
@@ -139,9 +139,9 @@ impl SimStore {
             let State::Window(mut state) = State::fresh(&limit.quota) else {
                 return None;
             };
-            let start = slot.window.start(space.length());
+            let start = slot.start();
             let counts_from = match (limit.quota.algorithm(), limit.consistency) {
-                (Algorithm::SlidingWindow, _) => start.before(space.length()),
+                (Algorithm::SlidingWindow, _) => slot.previous().start(),
                 (_, Consistency::Bounded) => seal::lent_from(slot),
                 _ => start,
             };
@@ -173,7 +173,11 @@ impl SimStore {
                 }
             }
         }
-        Some(Ruling { at, outcomes })
+        Some(Ruling {
+            at,
+            outcomes,
+            dropped: Vec::new(),
+        })
     }
 
     fn windows(&mut self, batch: &Batch, turn: &mut Turn<'_>) {
@@ -215,7 +219,7 @@ impl SimStore {
             self.owe(batch.id, *key, bucket);
             if let Some(later) = self.bucket(after, key).filter(|_| cost + grant != 0.0) {
                 let mut later = turn.aged(Some(later));
-                later.debt = (later.debt + cost + grant).clamp(0.0, MAX_DEBT);
+                later.debt = owing(later.debt, cost + grant, float(delta.room));
                 self.owe(after, *key, later);
             }
         }

@@ -48,6 +48,8 @@ impl Key {
 const RULES_FROM: &[&str] = &["file", "store"];
 const LOG_FORMATS: &[&str] = &["text", "json"];
 const PACE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_secs(3_600));
+/// How long a receipt may be kept.
+const RECEIPT_TIMES: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(86_400));
 
 /// Every setting. `runtime_dir` comes first: addresses refer to it.
 pub const KEYS: &[Key] = &[
@@ -296,6 +298,30 @@ pub const KEYS: &[Key] = &[
         help: "Most cells in memory, about 130 bytes each; beyond, newcomers share one cell a limit",
         set: Set::One(|s, v| {
             s.max_keys = v.number(1, 1_000_000_000)?;
+            Ok(())
+        }),
+    },
+    Key {
+        name: "max_receipts",
+        flag: "max-receipts",
+        variable: "TIDEGATE_MAX_RECEIPTS",
+        value: "NUMBER",
+        default: &["100000"],
+        help: "Most checks with an id that are remembered, to be settled; beyond, the oldest are forgotten",
+        set: Set::One(|s, v| {
+            s.receipts.most = v.number(1, 100_000_000)?;
+            Ok(())
+        }),
+    },
+    Key {
+        name: "receipt_time",
+        flag: "receipt-time",
+        variable: "TIDEGATE_RECEIPT_TIME",
+        value: "DURATION",
+        default: &["10m"],
+        help: "How long a check with an id is remembered, to be settled",
+        set: Set::One(|s, v| {
+            s.receipts.time = v.duration(RECEIPT_TIMES)?;
             Ok(())
         }),
     },

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::value::{Scalar, ValueError};
 use crate::app::store_url::StoreUrl;
+use crate::engine::ReceiptBounds;
 use crate::server::Address;
 use crate::units::{Nanos, Pace, Partitions};
 
@@ -47,6 +48,8 @@ pub struct Settings {
     pub strict_timeout: Nanos,
     /// Most cells in memory.
     pub max_keys: usize,
+    /// How many checks with an id are remembered, and how long.
+    pub receipts: ReceiptBounds,
     /// How long to go on serving after SIGTERM.
     pub drain_delay: Duration,
     /// How long open connections may take to finish.
@@ -126,6 +129,7 @@ impl Settings {
             pace: Pace::default(),
             strict_timeout: Nanos::ZERO,
             max_keys: 0,
+            receipts: ReceiptBounds::default(),
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::ZERO,
             final_sync_timeout: Duration::ZERO,

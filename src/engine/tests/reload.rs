@@ -16,7 +16,7 @@ fn compiled(rules: &str) -> RuleSet {
     RuleSet::compile(&[source], &defaults).unwrap().rules
 }
 
-fn reload(engine: &Engine, rules: &str) {
+pub(super) fn reload(engine: &Engine, rules: &str) {
     let mut rules = compiled(rules);
     rules.follow(engine.snapshot().rules());
     engine.replace(rules);
@@ -61,6 +61,7 @@ fn a_check_that_waits_for_the_store_ends_by_the_rules_it_began_with() {
     let answer = Ruling {
         at: START,
         outcomes: vec![outcome],
+        dropped: Vec::new(),
     };
     let decision = pending.settle(&engine, Ok(answer), START);
     let limit = decision.limit.unwrap();

@@ -34,6 +34,7 @@ fn ruling(outcomes: &[algorithms::Outcome]) -> Result<Ruling, Unanswered> {
     Ok(Ruling {
         at: START.after(Nanos::from_secs(1)),
         outcomes: outcomes.to_vec(),
+        dropped: Vec::new(),
     })
 }
 

@@ -127,6 +127,7 @@ fn limits_that_the_store_rules_are_described_in_their_places() {
         let ruling = Ruling {
             at: START,
             outcomes: vec![outcome],
+            dropped: Vec::new(),
         };
         let decision = pending.settle(&engine, Ok(ruling), START);
         let left: Vec<_> = decision

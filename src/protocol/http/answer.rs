@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::refusal::{self, Refused};
 use super::{BadRequest, Check};
 use crate::engine::{Decision, Outcome};
-use crate::protocol::headers::{self, Field};
+use crate::protocol::headers::{self, Field, FieldName};
 use crate::units::Nanos;
 
 /// The media type of what is not the operator's own.
@@ -27,7 +27,12 @@ pub struct Reply {
 /// The figures and words of one decision, as the JSON body tells them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer<'a> {
-    allowed: bool,
+    /// Of a check.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed: Option<bool>,
+    /// Of a report: always true, but where there is nowhere to record it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +81,18 @@ impl<'a> Answer<'a> {
         Answer::told(decision, refused, response)
     }
 
+    /// What `decision` says to a report: the figures after it, and how long a check would
+    /// have to wait now.
+    pub fn recorded(decision: &Decision<'a>, report: &Check<'_>) -> Answer<'a> {
+        let refused = Refused::of(decision, report).filter(|_| !is_recorded(decision));
+        Answer {
+            allowed: None,
+            recorded: Some(is_recorded(decision)),
+            delay_ms: None,
+            ..Answer::told(decision, refused, None)
+        }
+    }
+
     fn told(
         decision: &Decision<'a>,
         refused: Option<Refused>,
@@ -92,7 +109,8 @@ impl<'a> Answer<'a> {
             _ => None,
         };
         Answer {
-            allowed: decision.outcome.is_allowed(),
+            allowed: Some(decision.outcome.is_allowed()),
+            recorded: None,
             error,
             message,
             rule: decided.map(|limit| Cow::Borrowed(limit.rule)),
@@ -169,6 +187,28 @@ impl Reply {
         }
     }
 
+    /// The answer to a single report.
+    pub fn recorded(decision: &Decision<'_>, report: &Check<'_>) -> Reply {
+        let mut fields = headers::fields(decision);
+        // Nothing was refused.
+        fields.retain(|field| field.name != FieldName::RetryAfter);
+        Reply {
+            status: if is_recorded(decision) {
+                200
+            } else {
+                refusal::status(decision)
+            },
+            fields,
+            content_type: JSON.into(),
+            body: json(&Answer::recorded(decision, report)),
+        }
+    }
+
+    /// An answer that is no error.
+    pub(super) fn ok(answer: &impl Serialize) -> Reply {
+        Reply::plain(200, json(answer))
+    }
+
     /// The answers to a batch, in the order of its checks.
     pub fn batch(answers: &[Answer<'_>]) -> Reply {
         #[derive(Serialize)]
@@ -199,6 +239,14 @@ impl Reply {
             body,
         }
     }
+}
+
+/// Whether what was reported is recorded: there is a rule, and a caller if it insists.
+const fn is_recorded(decision: &Decision<'_>) -> bool {
+    !matches!(
+        decision.outcome,
+        Outcome::UnknownRule | Outcome::Unidentified | Outcome::IdInUse
+    )
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {

@@ -6,7 +6,7 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use smallvec::SmallVec;
 
 use super::pairs::{PairsText, Text};
-use crate::engine::{Request, Subject};
+use crate::engine::{CheckId, Request, Subject};
 use crate::protocol::text::Shown;
 use crate::rules::{Described, Descriptor};
 use crate::units::Cost;
@@ -33,6 +33,7 @@ pub struct Check<'a> {
     subject: Stated<'a>,
     cost: Cost,
     response: bool,
+    id: Option<Text<'a>>,
 }
 
 #[derive(Debug)]
@@ -82,6 +83,15 @@ pub enum BadRequest {
     /// The `ip` is no address.
     #[error("`ip` is not an IP address: '{0}'")]
     Ip(String),
+    /// The `id` is empty or too long.
+    #[error("`id` must have 1 to {} bytes", CheckId::MAX)]
+    Id,
+    /// The attribute of this name of a settlement is no whole number.
+    #[error("`attributes.{0}` must be a whole number, 0 or more, in quotes")]
+    Amount(String),
+    /// What only a check has, in a report.
+    #[error("`{0}` does not go with a report, which is never refused")]
+    InReport(&'static str),
     /// Something else than one described request, of which there is nothing to explain.
     #[error(
         "only one described request or descriptor can be explained; write `request` or `domain`"
@@ -122,6 +132,24 @@ impl<'a> Asked<'a> {
         }
         Ok(Asked::One(Box::new(Check::new(json)?)))
     }
+
+    /// Reads the body of a report: the same form, without what only checks have.
+    ///
+    /// # Errors
+    /// [`BadRequest`], if any report of it cannot be understood.
+    pub fn decode_report(body: &'a [u8]) -> Result<Asked<'a>, BadRequest> {
+        let asked = Asked::decode(body)?;
+        match &asked {
+            Asked::One(check) => check.reports()?,
+            Asked::Batch(checks) => {
+                for (place, check) in checks.iter().enumerate() {
+                    let in_batch = |error| BadRequest::InBatch(place, Box::new(error));
+                    check.reports().map_err(in_batch)?;
+                }
+            }
+        }
+        Ok(asked)
+    }
 }
 
 impl<'a> Check<'a> {
@@ -143,6 +171,7 @@ impl<'a> Check<'a> {
                 subject: Stated::Descriptor { domain, entries },
                 cost,
                 response: json.response.unwrap_or(false),
+                id: json.id.map(checked).transpose()?,
             });
         }
         if json.entries.is_some() {
@@ -178,7 +207,22 @@ impl<'a> Check<'a> {
             subject,
             cost,
             response: json.response.unwrap_or(false),
+            id: json.id.map(checked).transpose()?,
         })
+    }
+
+    /// The id that the check will be settled by.
+    pub fn id(&self) -> Option<CheckId<'_>> {
+        CheckId::new(self.id.as_ref()?.0.as_bytes())
+    }
+
+    /// Whether it is a report too.
+    fn reports(&self) -> Result<(), BadRequest> {
+        match self {
+            Check { id: Some(_), .. } => Err(BadRequest::InReport("id")),
+            Check { response: true, .. } => Err(BadRequest::InReport("response")),
+            _ => Ok(()),
+        }
     }
 
     /// Hands the check to `decide` as the engine's request. `peer` is the address of
@@ -248,6 +292,14 @@ impl<'a> Check<'a> {
     }
 }
 
+/// An id of a fitting length.
+pub(super) fn checked(id: Text<'_>) -> Result<Text<'_>, BadRequest> {
+    match CheckId::new(id.0.as_bytes()) {
+        Some(_) => Ok(id),
+        None => Err(BadRequest::Id),
+    }
+}
+
 fn address(text: &Text<'_>) -> Result<IpAddr, BadRequest> {
     let address: IpAddr = text
         .0
@@ -271,6 +323,7 @@ struct CheckJson<'a, C> {
     attributes: Option<PairsText<'a>>,
     cost: Option<Whole>,
     response: Option<bool>,
+    id: Option<Text<'a>>,
     checks: Option<C>,
     domain: Option<Text<'a>>,
     entries: Option<Vec<EntryJson<'a>>>,
@@ -314,6 +367,7 @@ impl<C> CheckJson<'_, C> {
             ("cost", self.cost.is_some()),
             ("domain", self.domain.is_some()),
             ("entries", self.entries.is_some()),
+            ("id", self.id.is_some()),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))
@@ -321,7 +375,7 @@ impl<C> CheckJson<'_, C> {
 }
 
 /// A cost, whose faults are told in plain words.
-struct Whole(u64);
+pub(super) struct Whole(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Whole, D::Error> {
@@ -487,6 +541,11 @@ mod tests {
                 r#"{"rule":"r","key":"k","key":"l"}"#,
                 "duplicate field `key`",
             ),
+            (
+                r#"{"rule":"r","key":"k","id":""}"#,
+                "`id` must have 1 to 128",
+            ),
+            (r#"{"id":"a","checks":[]}"#, "`id` does not go"),
             (r#"{"rule":"r"}"#, "missing field `key`"),
             (r#"{"key":"k"}"#, "missing field `rule`"),
             (r#"{"rule":"r","key":null}"#, "missing field `key`"),
@@ -556,6 +615,34 @@ mod tests {
             assert!(error.contains(named), "{body}: {error}");
         }
         assert!(Asked::decode(b"{\"rule\":\"\xff\",\"key\":\"k\"}").is_err());
+    }
+
+    #[test]
+    fn an_id_goes_with_a_check_and_not_with_a_report() {
+        let body = r#"{"checks":[{"rule":"r","key":"k","id":"\u00e9"},{"rule":"r","key":"k"}]}"#;
+        let Ok(Asked::Batch(checks)) = Asked::decode(body.as_bytes()) else {
+            panic!("no batch");
+        };
+        assert_eq!(checks[0].id(), CheckId::new("é".as_bytes()));
+        assert_eq!(checks[1].id(), None);
+        for (body, error) in [
+            (body, "checks[0]: `id` does not go with a report"),
+            (
+                r#"{"rule":"r","key":"k","response":true}"#,
+                "`response` does not go with a report",
+            ),
+        ] {
+            let said = Asked::decode_report(body.as_bytes())
+                .unwrap_err()
+                .to_string();
+            assert!(said.starts_with(error), "{said}");
+        }
+        assert!(Asked::decode_report(br#"{"rule":"r","key":"k","cost":9}"#).is_ok());
+        let long = format!(r#"{{"rule":"r","key":"k","id":"{}"}}"#, "x".repeat(129));
+        assert!(matches!(
+            Asked::decode(long.as_bytes()),
+            Err(BadRequest::Id)
+        ));
     }
 
     #[test]

@@ -52,6 +52,10 @@ impl Refused {
                  that it counts by"
                     .to_owned(),
             ),
+            Outcome::IdInUse => (
+                "id_in_use",
+                "the id is that of another check, which was admitted and is remembered".to_owned(),
+            ),
         };
         Some(Refused { error, message })
     }
@@ -83,6 +87,7 @@ pub(super) fn status(decision: &Decision<'_>) -> u16 {
         Outcome::Unavailable => Refusal::STATUS_WITHOUT_STORE,
         Outcome::UnknownRule => 404,
         Outcome::Unidentified => 401,
+        Outcome::IdInUse => 409,
     }
 }
 

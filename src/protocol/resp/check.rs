@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use super::matched::Matched;
 use super::{After, Frame, number, reply};
-use crate::engine::{Decision, Outcome, Request, Subject};
+use crate::engine::{CheckId, Decision, Outcome, Request, Subject};
 use crate::protocol::text::Shown;
 use crate::units::{Algorithm, Cost, Nanos, Quota, QuotaError};
 
@@ -14,7 +14,10 @@ pub enum Ask<'a> {
     Throttle(Request<'a>),
     /// `TG.CHECK`: the same five figures, with waits in milliseconds. A check admitted
     /// by a leaky bucket with a delay answers the delay as the wait.
-    Check(Request<'a>),
+    Check(Request<'a>, Option<CheckId<'a>>),
+    /// `TG.REPORT`: recorded whatever the limits say, and answered as a `TG.CHECK` of
+    /// cost 1 would be after it.
+    Report(Request<'a>),
     /// `TG.MATCH`: a described request, answered as `TG.CHECK` is.
     Match(Box<Matched<'a>>),
 }
@@ -30,7 +33,11 @@ pub(super) enum AskError<'a> {
     Quota(QuotaError),
     #[error("{0} must be UTF-8")]
     Text(&'static str),
-    #[error("unknown option '{0}'; write COST n, IP addr, HEADER name value or ATTR name value")]
+    #[error("the id must have 1 to {} bytes", CheckId::MAX)]
+    Id,
+    #[error(
+        "unknown option '{0}'; write COST n, IP addr, ID id, HEADER name value or ATTR name value"
+    )]
     Option(Shown<'a>),
     #[error("'{0}' is there twice")]
     Again(Shown<'a>),
@@ -50,6 +57,8 @@ impl<'a> Ask<'a> {
             throttle(frame)
         } else if name.eq_ignore_ascii_case(b"TG.CHECK") {
             check(frame)
+        } else if name.eq_ignore_ascii_case(b"TG.REPORT") {
+            stated(frame, "tg.report", frame.count()).map(Ask::Report)
         } else if name.eq_ignore_ascii_case(b"TG.MATCH") {
             Matched::read(frame).map(|matched| Ask::Match(Box::new(matched)))
         } else {
@@ -66,13 +75,25 @@ impl<'a> Ask<'a> {
     #[inline]
     pub fn ask<R>(&self, peer: Option<IpAddr>, decide: impl FnOnce(&Request<'_>) -> R) -> R {
         match self {
-            Ask::Throttle(request) | Ask::Check(request) => decide(request),
+            Ask::Throttle(request) | Ask::Check(request, _) | Ask::Report(request) => {
+                decide(request)
+            }
             Ask::Match(matched) => matched.ask(peer, decide),
         }
     }
 
-    /// Writes the answer to a `TG.CHECK` whose rule exists, or to a `TG.MATCH`: the command itself need not
-    /// be kept for it.
+    /// The id that the check will be settled by.
+    #[inline]
+    pub fn id(&self) -> Option<CheckId<'a>> {
+        match self {
+            Ask::Check(_, id) => *id,
+            Ask::Match(matched) => matched.id(),
+            Ask::Throttle(_) | Ask::Report(_) => None,
+        }
+    }
+
+    /// Writes the answer to a `TG.CHECK` or a `TG.REPORT` whose rule exists, or to a
+    /// `TG.MATCH`: the command itself need not be kept for it.
     pub fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>) {
         write_check(out, decision, "");
     }
@@ -81,7 +102,7 @@ impl<'a> Ask<'a> {
     pub fn write(&self, out: &mut Vec<u8>, decision: &Decision<'_>) {
         match self {
             Ask::Throttle(request) => write_throttle(out, decision, request.cost),
-            Ask::Check(request) => {
+            Ask::Check(request, _) | Ask::Report(request) => {
                 let rule = match request.subject {
                     Subject::Rule { rule, .. } => rule,
                     Subject::Described(_) | Subject::Throttle { .. } | Subject::Descriptor(_) => "",
@@ -122,20 +143,41 @@ fn throttle<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError<'a>> {
     }))
 }
 
+/// `TG.CHECK rule key [cost [tier]] [ID id]`.
 fn check<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError<'a>> {
-    let (Some(rule), Some(key), 3..=5) = (frame.arg(1), frame.arg(2), frame.count()) else {
-        return Err(AskError::Arity("tg.check"));
+    let count = frame.count();
+    // A cost is a number, so where one may stand, `ID` is the option.
+    let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"ID");
+    let named = matches!(count, 5..=7) && frame.arg(count - 2).is_some_and(is_option);
+    let id = frame.arg(count - 1).filter(|_| named).map(id).transpose()?;
+    let end = if named { count - 2 } else { count };
+    Ok(Ask::Check(stated(frame, "tg.check", end)?, id))
+}
+
+/// `rule key [cost [tier]]` behind the name of the command, up to the argument `end`.
+fn stated<'a>(
+    frame: &Frame<'a>,
+    command: &'static str,
+    end: usize,
+) -> Result<Request<'a>, AskError<'a>> {
+    let arg = |at: usize| frame.arg(at).filter(|_| at < end);
+    let (Some(rule), Some(key), 3..=5) = (arg(1), arg(2), end) else {
+        return Err(AskError::Arity(command));
     };
     let rule = utf8(rule, "rule")?;
-    let cost = cost(frame.arg(3))?;
-    let tier = match frame.arg(4) {
+    let cost = cost(arg(3))?;
+    let tier = match arg(4) {
         None => None,
         Some(tier) => Some(utf8(tier, "tier")?),
     };
-    Ok(Ask::Check(Request {
+    Ok(Request {
         subject: Subject::Rule { rule, key, tier },
         cost,
-    }))
+    })
+}
+
+pub(super) fn id(text: &[u8]) -> Result<CheckId<'_>, AskError<'static>> {
+    CheckId::new(text).ok_or(AskError::Id)
 }
 
 pub(super) fn utf8<'a>(text: &'a [u8], what: &'static str) -> Result<&'a str, AskError<'a>> {
@@ -169,6 +211,10 @@ fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>, rule: &str) {
         }
         Outcome::Unidentified => {
             let message = "ERR UNIDENTIFIED the rule insists on knowing the caller";
+            return reply::error(out, format_args!("{message}"));
+        }
+        Outcome::IdInUse => {
+            let message = "ERR IN_USE the id is that of another check";
             return reply::error(out, format_args!("{message}"));
         }
         Outcome::Allowed { delay } if !delay.is_zero() => Some(delay),
@@ -309,6 +355,82 @@ mod tests {
     }
 
     #[test]
+    fn an_id_stands_behind_what_a_check_says() {
+        let read = |words: &[&str]| {
+            let frame = format!(
+                "*{}\r\n{}",
+                words.len(),
+                words
+                    .iter()
+                    .map(|word| format!("${}\r\n{word}\r\n", word.len()))
+                    .collect::<String>()
+            );
+            let (mut parser, mut out) = (Parser::default(), Vec::new());
+            let frame = parser.next(frame.as_bytes()).unwrap().unwrap();
+            let ask = Ask::decode(&frame, &mut out).map(|ask| {
+                let ask = ask.unwrap();
+                let id = format!("{:?}", ask.id().map(|id| id == CheckId::new(b"a").unwrap()));
+                ask.ask(None, |request| format!("{id} {request:?}"))
+            });
+            ask.map_err(|_| String::from_utf8(out).unwrap())
+        };
+        let said = |id: Option<bool>, cost, tier| {
+            let subject = Subject::Rule {
+                rule: "r",
+                key: b"k",
+                tier,
+            };
+            let cost = Cost::new(cost);
+            Ok(format!("{id:?} {:?}", Request { subject, cost }))
+        };
+        let named = Some(true);
+        assert_eq!(
+            read(&["TG.CHECK", "r", "k", "id", "a"]),
+            said(named, 1, None)
+        );
+        assert_eq!(
+            read(&["TG.CHECK", "r", "k", "5", "ID", "a"]),
+            said(named, 5, None)
+        );
+        let all = ["TG.CHECK", "r", "k", "5", "ID", "ID", "a"];
+        assert_eq!(read(&all), said(named, 5, Some("ID")));
+        assert_eq!(
+            read(&all[..5]),
+            said(None, 5, Some("ID")),
+            "a tier of that name"
+        );
+        assert_eq!(
+            read(&["TG.REPORT", "r", "k", "5", "t"]),
+            said(None, 5, Some("t"))
+        );
+        let matched = read(&["TG.MATCH", "GET", "/", "ID", "a", "COST", "3"]);
+        assert!(matched.unwrap().starts_with("Some(true) "));
+        let arity = |name| {
+            let message = format!("-ERR wrong number of arguments for '{name}' command\r\n");
+            Err(message)
+        };
+        assert_eq!(
+            read(&["TG.CHECK", "r", "k", "5", "t", "a"]),
+            arity("tg.check")
+        );
+        assert_eq!(
+            read(&["TG.CHECK", "r", "k", "5", "t", "ID"]),
+            arity("tg.check")
+        );
+        assert_eq!(
+            read(&["TG.REPORT", "r", "k", "5", "ID", "a"]),
+            arity("tg.report")
+        );
+        assert_eq!(read(&["TG.MATCH", "GET", "/", "ID"]), arity("tg.match"));
+        let long = "x".repeat(129);
+        let error = Err("-ERR the id must have 1 to 128 bytes\r\n".to_owned());
+        assert_eq!(read(&["TG.CHECK", "r", "k", "ID", &long]), error);
+        assert_eq!(read(&["TG.MATCH", "GET", "/", "ID", ""]), error);
+        let twice = read(&["TG.MATCH", "GET", "/", "ID", "a", "id", "a"]);
+        assert_eq!(twice, Err("-ERR 'id' is there twice\r\n".to_owned()));
+    }
+
+    #[test]
     fn a_match_describes_the_request_by_options_in_any_order() {
         use crate::rules::Described;
         let request = |described, cost| {
@@ -375,7 +497,7 @@ mod tests {
             ),
             (
                 &["GET", "/", "5"],
-                "unknown option '5'; write COST n, IP addr, HEADER name value or ATTR name value",
+                "unknown option '5'; write COST n, IP addr, ID id, HEADER name value or ATTR name value",
             ),
             (
                 &["GET", "/", "COST", "1", "cost", "1"],

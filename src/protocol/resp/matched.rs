@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use smallvec::SmallVec;
 
 use super::Frame;
-use super::check::{AskError, cost, utf8};
-use crate::engine::{Request, Subject};
+use super::check::{AskError, cost, id, utf8};
+use crate::engine::{CheckId, Request, Subject};
 use crate::protocol::text::Shown;
 use crate::rules::Described;
 use crate::units::Cost;
@@ -19,6 +19,7 @@ pub struct Matched<'a> {
     headers: Stated<'a>,
     attributes: Stated<'a>,
     cost: Cost,
+    id: Option<CheckId<'a>>,
 }
 
 /// Names in lower case, with their values; each name once.
@@ -37,15 +38,18 @@ impl<'a> Matched<'a> {
             headers: Stated::new(),
             attributes: Stated::new(),
             cost: Cost::ONE,
+            id: None,
         };
         let mut has_cost = false;
         let mut at = 3;
         while let Some(option) = frame.arg(at) {
             let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
-            let (pairs, what) = if is("COST") || is("IP") {
+            let (pairs, what) = if is("COST") || is("IP") || is("ID") {
                 let value = frame.arg(at + 1).ok_or(AskError::Arity("tg.match"))?;
                 let again = if is("COST") {
                     has_cost
+                } else if is("ID") {
+                    matched.id.is_some()
                 } else {
                     matched.ip.is_some()
                 };
@@ -55,6 +59,8 @@ impl<'a> Matched<'a> {
                 if is("COST") {
                     matched.cost = cost(Some(value))?;
                     has_cost = true;
+                } else if is("ID") {
+                    matched.id = Some(id(value)?);
                 } else {
                     matched.ip = Some(address(value)?);
                 }
@@ -84,6 +90,11 @@ impl<'a> Matched<'a> {
             at += 3;
         }
         Ok(matched)
+    }
+
+    /// The id that the check will be settled by.
+    pub(super) const fn id(&self) -> Option<CheckId<'a>> {
+        self.id
     }
 
     /// Hands the request to `decide`. `peer` is the address of the asker itself.

@@ -223,7 +223,7 @@ fn weight(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<Weight> {
             None => CallerProblem::Cost(node.describe()),
         },
         Value::Text(text) if text.starts_with("attribute:") => match KeySource::parse(text) {
-            Some(KeySource::Attribute(name)) => return Some(Weight::Attribute(name)),
+            Some(KeySource::Attribute(name)) => return Some(Weight::Attribute(name.into())),
             _ => CallerProblem::Cost(node.describe()),
         },
         _ => CallerProblem::Cost(node.describe()),

@@ -2,8 +2,7 @@
 //! does this: every rounding is the same.
 
 use super::micros;
-use crate::counters::{Announcement, Ask, Delta, Level};
-use crate::counters::{Slot, Space};
+use crate::counters::{Announcement, Ask, Delta, Level, Slot};
 use crate::sync::batch::Batch;
 use crate::units::{Consistency, Cost, Key, Timestamp};
 
@@ -50,7 +49,7 @@ pub struct Bucket {
 /// Beyond 2^53 a count would no longer be exact.
 const MAX_COUNT: f64 = 9_007_199_254_740_992.0;
 /// The largest number below 2^63 that a double can hold.
-pub(super) const MAX_DEBT: f64 = 9_223_372_036_854_774_784.0;
+const MAX_DEBT: f64 = 9_223_372_036_854_774_784.0;
 
 /// One batch's turn in the store.
 pub(super) struct Turn<'a> {
@@ -78,10 +77,7 @@ impl<'a> Turn<'a> {
         announced: &'a mut Vec<Announcement>,
     ) -> Turn<'a> {
         let slot = batch.id.slot;
-        let open = match slot.space {
-            Space::Windows { length, .. } => micros(time) < micros(slot.window.end(length)),
-            Space::Buckets { .. } => true,
-        };
+        let open = !slot.space.counts() || micros(time) < micros(slot.end());
         Turn {
             time,
             totals: Vec::with_capacity(batch.cells.len()),
@@ -92,7 +88,7 @@ impl<'a> Turn<'a> {
             open,
             slot,
             now: float(micros(time)),
-            slice: float(slot.space.length().get().div_ceil(1_000)),
+            slice: float(slot.length().get().div_ceil(1_000)),
             announced,
         }
     }
@@ -136,7 +132,7 @@ impl<'a> Turn<'a> {
             return None;
         }
         let (cost, mut grant) = (signed(delta.cost), 0.0);
-        bucket.debt = (bucket.debt + cost).clamp(0.0, MAX_DEBT);
+        bucket.debt = owing(bucket.debt, cost, float(delta.room));
         if let Some(ask) = delta.ask {
             bucket.demand = (bucket.demand + signed(ask.demand)).clamp(0.0, MAX_COUNT);
             grant = self.grant(ask, float(delta.room) - bucket.debt, self.open);
@@ -234,6 +230,17 @@ impl<'a> Turn<'a> {
     }
 }
 
+/// What a bucket with this `debt` and `room` owes after `cost`: no cost takes it past twice
+/// its room.
+pub(super) fn owing(debt: f64, cost: f64, room: f64) -> f64 {
+    let most = if cost > 0.0 {
+        debt.max(2.0 * room)
+    } else {
+        debt
+    };
+    (debt + cost).min(most).clamp(0.0, MAX_DEBT)
+}
+
 /// Whether a delta leaves so little, as its node says, that all must know.
 fn is_large(delta: &Delta, total: f64) -> bool {
     let from = delta.ask.map_or(0, |ask| ask.announced_from);
@@ -241,7 +248,7 @@ fn is_large(delta: &Delta, total: f64) -> bool {
 }
 
 #[allow(clippy::cast_precision_loss)] // As in the scripts.
-fn float(number: u64) -> f64 {
+pub(super) fn float(number: u64) -> f64 {
     number as f64
 }
 

@@ -175,6 +175,7 @@ mod tests {
             .into_iter()
             .collect(),
             cost: Cost::ONE,
+            purpose: crate::engine::Purpose::Check,
         }
     }
 

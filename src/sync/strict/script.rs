@@ -4,7 +4,7 @@ use redis::{Cmd, Script, Value};
 
 use crate::algorithms::{Outcome, Verdict};
 use crate::counters::{Slot, Space};
-use crate::engine::{Counted, Question, Ruling};
+use crate::engine::{Counted, Purpose, Question, Ruling};
 use crate::sync::config::SyncConfig;
 use crate::sync::error::Failure;
 use crate::sync::seal::{self, Seal};
@@ -45,6 +45,10 @@ struct Keys {
     /// The window or slice of the first; before the epoch there are some that never are.
     first: i64,
     time_to_live: Nanos,
+    /// How long before the window begins other nodes are lent of it.
+    lead: Nanos,
+    /// Of the windows of a calendar, when each begins, and when the last ends, in us.
+    starts: Vec<u64>,
 }
 
 impl Form {
@@ -81,7 +85,7 @@ impl Form {
         let mut names = Vec::with_capacity(5 * question.limits.len());
         for one in &question.limits {
             let keys = self.keys(one, now);
-            pack(&mut packed, one, &keys, 1 + names.len());
+            pack(&mut packed, one, &keys, 1 + names.len(), question.purpose);
             names.extend(keys.names);
         }
         names.push(seal::key(&self.fleet));
@@ -104,7 +108,8 @@ impl Form {
         // What is read before and after the window of the store's time, which may itself
         // lie one before or after this node's; or some after it, where windows are so short
         // that they pass while the question is on its way.
-        let passing = REACH.get() / space.length().get().max(1);
+        // Those of a calendar never are.
+        let passing = REACH.get() / quota.period().get().max(1);
         let late = 1 + passing.min(MOST_PASSING);
         let (before, after) = match quota.algorithm() {
             Algorithm::FixedWindow => (1_u64, late),
@@ -121,7 +126,20 @@ impl Form {
             let window = middle.wrapping_sub(before).wrapping_add(offset);
             hash_name(&self.fleet, partition, slot(window))
         };
+        let calendar = matches!(space, Space::Calendar(_));
+        let starts = if calendar { before + after + 2 } else { 0 };
+        let start = |offset: u64| {
+            let start = slot((middle + offset).saturating_sub(before)).start();
+            start.as_nanos() / 1_000
+        };
+        let lead = match one.limit.consistency {
+            // That of the windows before and after differs by a little.
+            Consistency::Bounded => slot(middle).lead().max(slot(middle).next().lead()),
+            _ => Nanos::ZERO,
+        };
         Keys {
+            lead,
+            starts: (0..starts).map(start).collect(),
             names: (0..=before + after).map(name).collect(),
             first: i64::try_from(middle)
                 .unwrap_or(i64::MAX)
@@ -151,6 +169,8 @@ impl Form {
             first: 0,
             // Nothing is lent in advance.
             time_to_live: slot.life(),
+            lead: Nanos::ZERO,
+            starts: Vec::new(),
         }
     }
 
@@ -175,23 +195,36 @@ impl Form {
         if figures.len() != 5 * question.limits.len() {
             return Err(Failure::BadReply);
         }
-        let outcomes = figures.chunks_exact(5).map(outcome).collect();
-        let outcomes: Option<Vec<Outcome>> = outcomes;
-        Ok(Answer::Ruling(Ruling {
+        let books = question.purpose != Purpose::Check;
+        let mut ruling = Ruling {
             at,
-            outcomes: outcomes.ok_or(Failure::BadReply)?,
-        }))
+            outcomes: Vec::with_capacity(question.limits.len()),
+            dropped: Vec::new(),
+        };
+        for (place, figures) in figures.chunks_exact(5).enumerate() {
+            let said = outcome(figures).ok_or(Failure::BadReply)?;
+            match said {
+                Said::Outcome(outcome) => ruling.outcomes.push(outcome),
+                Said::Dropped(outcome) if books => {
+                    ruling.outcomes.push(outcome);
+                    ruling.dropped.push(place);
+                }
+                Said::Dropped(_) => return Err(Failure::BadReply),
+            }
+        }
+        Ok(Answer::Ruling(ruling))
     }
 }
 
 /// Packs all that the script must know of one limit, whose first key has this `place`.
-fn pack(packed: &mut Packed, one: &Counted, keys: &Keys, place: usize) {
+fn pack(packed: &mut Packed, one: &Counted, keys: &Keys, place: usize, purpose: Purpose) {
     let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let quota = &one.limit.quota;
     let space = Space::of(quota);
     packed.array(match space {
         Space::Buckets { .. } => 10,
         Space::Windows { .. } => 9,
+        Space::Calendar(_) => 10,
     });
     packed.number(match quota.algorithm() {
         Algorithm::FixedWindow => 1,
@@ -204,15 +237,25 @@ fn pack(packed: &mut Packed, one: &Counted, keys: &Keys, place: usize) {
     packed.number(count(keys.names.len()));
     packed.signed(keys.first);
     packed.number(keys.time_to_live.as_millis_ceil());
-    packed.number(u64::from(one.limit.count_denied));
+    let mut book = |how: u64, moment: Option<Timestamp>| {
+        packed.array(2);
+        packed.number(how);
+        packed.number(moment.map_or(0, |moment| moment.as_nanos() / 1_000));
+    };
+    match purpose {
+        Purpose::Check => packed.number(u64::from(one.limit.count_denied)),
+        Purpose::Charge(moment) => book(2, moment),
+        Purpose::Refund(moment) => book(3, moment),
+    }
     packed.number(quota.capacity());
     match space {
-        Space::Windows { .. } => {
+        Space::Windows { .. } | Space::Calendar(_) => {
             packed.number(micros(quota.period()));
-            packed.number(match one.limit.consistency {
-                Consistency::Bounded => micros(seal::lead(quota.period())),
-                _ => 0,
-            });
+            packed.number(micros(keys.lead));
+            if !keys.starts.is_empty() {
+                packed.array(keys.starts.len());
+                keys.starts.iter().for_each(|start| packed.number(*start));
+            }
         }
         Space::Buckets { exponent } => {
             let (micros, tokens) = quota.drain_rate();
@@ -227,24 +270,35 @@ fn micros(span: Nanos) -> u64 {
     span.get().div_ceil(1_000)
 }
 
-fn outcome(figures: &[Value]) -> Option<Outcome> {
+/// What one limit said.
+enum Said {
+    Outcome(Outcome),
+    /// The charge or the refund went nowhere; what a check would be told.
+    Dropped(Outcome),
+}
+
+fn outcome(figures: &[Value]) -> Option<Said> {
     let [verdict, remaining, retry, reset, delay] = figures else {
         return None;
     };
     let span = |value| Some(Nanos::new(number(value)?.saturating_mul(1_000)));
-    Some(Outcome {
-        verdict: match number(verdict)? {
-            0 => Verdict::Admitted {
-                delay: span(delay)?,
-            },
-            1 => Verdict::Refused {
-                retry_after: span(retry)?,
-            },
+    let (retry_after, delay) = (span(retry)?, span(delay)?);
+    let verdict = number(verdict)?;
+    let outcome = Outcome {
+        verdict: match verdict {
+            0 => Verdict::Admitted { delay },
+            1 => Verdict::Refused { retry_after },
             2 => Verdict::Impossible,
+            3 if retry_after.is_zero() => Verdict::Admitted { delay },
+            3 => Verdict::Refused { retry_after },
             _ => return None,
         },
         remaining: number(remaining)?,
         reset_after: span(reset)?,
+    };
+    Some(match verdict {
+        3 => Said::Dropped(outcome),
+        _ => Said::Outcome(outcome),
     })
 }
 
@@ -295,7 +349,7 @@ mod tests {
         assert_eq!(slices.names.len(), 5);
         assert_eq!(
             slices.first + 2,
-            i64::try_from(NOW.as_nanos() >> 36).unwrap()
+            i64::try_from(NOW.as_nanos() >> 37).unwrap()
         );
         let log = form().keys(&counted(Algorithm::SlidingLog), NOW);
         let fingerprint = u128::from_be_bytes(counted(Algorithm::SlidingLog).key.to_bytes());
@@ -322,6 +376,7 @@ mod tests {
         let question = Question {
             limits: vec![counted(Algorithm::LeakyBucket)],
             cost: Cost::ONE,
+            purpose: Purpose::Check,
         };
         let int = |numbers: &[i64]| Value::Array(numbers.iter().map(|n| Value::Int(*n)).collect());
         let read = |numbers: &[i64]| form().answer(&question, &int(numbers));
@@ -333,7 +388,12 @@ mod tests {
         };
         let ruling = |verdict| {
             let outcomes = vec![outcome(verdict)];
-            Ok(Answer::Ruling(Ruling { at, outcomes }))
+            let dropped = Vec::new();
+            Ok(Answer::Ruling(Ruling {
+                at,
+                outcomes,
+                dropped,
+            }))
         };
         let delay = Nanos::new(3_000);
         let admitted = Verdict::Admitted { delay };
