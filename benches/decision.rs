@@ -81,6 +81,17 @@ fn hot_key(c: &mut Criterion) {
             b.iter(|| engine.snapshot().decide(black_box(&request), START).outcome);
         });
     }
+    for (name, fleet) in [
+        ("alone", Fleet::alone()),
+        ("with store", Fleet::with_store()),
+    ] {
+        let limits = "{requests: 1000000000, window: day, time_zone: Europe/Berlin}";
+        let engine = engine(&format!("rules: [{{name: r, limits: {limits}}}]"), fleet);
+        let request = named("r", b"alice");
+        c.bench_function(&format!("hot key, day of a calendar, {name}"), |b| {
+            b.iter(|| engine.snapshot().decide(black_box(&request), START).outcome);
+        });
+    }
     let engine = engine("rules: []", Fleet::alone());
     let Ok(quota) = Quota::new(
         Algorithm::TokenBucket,

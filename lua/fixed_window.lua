@@ -1,10 +1,15 @@
--- Fixed window: at most `limit` in each window, windows aligned to the epoch.
+-- Fixed window: at most `limit` in each window, aligned to the epoch or of a calendar.
 --
 --   redis-cli EVAL "$(cat lua/fixed_window.lua)" 1 "ratelimit:fixed:user123" 100 60 $(date +%s) 1
 --
+-- By the days of the caller's time zone, which TZ=Europe/Berlin before it changes:
+--
+--   redis-cli EVAL "$(cat lua/fixed_window.lua)" 1 "ratelimit:daily:user123" 100 $(date -d 0:00 +%s)-$(date -d 'tomorrow 0:00' +%s) $(date +%s) 1
+--
 -- KEYS[1]  the counter, a hash of `count` and `last`
 -- ARGV[1]  limit, a whole number below 2^53; 0 refuses everything
--- ARGV[2]  window in seconds, fractions allowed, 1 ms to 3660 days
+-- ARGV[2]  window in seconds, fractions allowed, 1 ms to 3660 days; or when the present one
+--          begins and ends, in seconds since the epoch: begin-end
 -- ARGV[3]  now in seconds since the epoch, fractions allowed (kept to the microsecond)
 -- ARGV[4]  cost, a whole number; default 1; 0 peeks: answered as
 --          1 would be, and nothing is consumed
@@ -34,13 +39,20 @@ if #KEYS ~= 1 or #ARGV < 3 or #ARGV > 5 then
 end
 local how = ARGV[5]
 local limit, window, now = whole(ARGV[1]), micros(ARGV[2]), micros(ARGV[3])
+local from, to = ARGV[2]:match('^(.*)-(.*)$')
+if from then
+  from, to = micros(from), micros(to)
+  window = from and to and to <= LARGEST and to - from
+end
 local cost = whole(ARGV[4] or '1')
 if not limit or limit > LARGEST then
   return redis.error_reply('ERR limit must be a whole number from 0, below 2^53')
 elseif not window or window < 1000 or window > 316224000000000 then
-  return redis.error_reply('ERR window must be seconds from 0.001 to 316224000')
+  return redis.error_reply('ERR window must be seconds from 0.001 to 316224000, or begin-end')
 elseif not now or now > LARGEST then
   return redis.error_reply('ERR now must be seconds since the epoch')
+elseif from and (now < from or now >= to) then
+  return redis.error_reply('ERR now must be in the window')
 elseif not cost then
   return redis.error_reply('ERR cost must be a whole number from 0')
 elseif how and how ~= 'charge' and how ~= 'refund' then
@@ -54,7 +66,11 @@ local count, last = tonumber(state[1]), tonumber(state[2])
 local at = now
 if count and last and last - now <= window then
   at = math.max(last, now)
-  if last - math.fmod(last, window) ~= at - math.fmod(at, window) then count = 0 end
+  if from then
+    if last < from then count = 0 end
+  elseif last - math.fmod(last, window) ~= at - math.fmod(at, window) then
+    count = 0
+  end
 else
   count = 0
 end
@@ -62,7 +78,8 @@ end
 local allowed = how or count + math.max(cost, 1) <= limit
 if allowed and cost > 0 then
   count = how == 'refund' and math.max(count - cost, 0) or math.min(count + cost, LARGEST)
-  local ends = at - math.fmod(at, window) + window
+  -- Of a window after the one that is told only the beginning is known.
+  local ends = from and (at < to and to or at + window) or at - math.fmod(at, window) + window
   local ttl = math.ceil((ends - now + window) / 1000)
   redis.call('HSET', KEYS[1], 'count', string.format('%.17g', count), 'last', string.format('%.17g', at))
   redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))

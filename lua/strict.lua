@@ -9,7 +9,8 @@
 --               {kind, its first key, number of keys, window or slice of the first key,
 --                time to live in ms, how it is charged, capacity, then
 --                for windows and logs: the window in us, and how long before a window begins
---                other nodes are lent of it
+--                other nodes are lent of it; and for those of a calendar when the window of each
+--                key begins, in us, and the last one ends
 --                for buckets: the slice's binary logarithm in ns, and in lowest terms the us in
 --                which so many tokens drain: us, tokens}
 --                how: 0 if admitted, 1 if refused too; or, for all limits alike, {2, us} to charge
@@ -107,11 +108,24 @@ local function counted(value, capacity)
   return capacity, ''
 end
 
+-- Where the present window's key is among those of the limit, how long ago the window began,
+-- and how long it is.
+local function present(limit)
+  local starts, place = limit[10], 0
+  if not starts then
+    local id, into = divide(now, limit[8])
+    return id - limit[4] + 1, into, limit[8]
+  end
+  while starts[place + 1] and starts[place + 1] <= now do place = place + 1 end
+  local start = starts[place] or now
+  return place, now - start, (starts[place + 1] or now) - start
+end
+
 local function window(limit, field, at)
-  local ttl, capacity, length = limit[5], limit[7], limit[8]
-  local into = math.fmod(now, length)
-  local present = call('HGET', KEYS[at], field)
-  local count, beside = counted(present, capacity)
+  local ttl, capacity = limit[5], limit[7]
+  local _, into, length = present(limit)
+  local found = call('HGET', KEYS[at], field)
+  local count, beside = counted(found, capacity)
   local before, weighed = 0, 0
   if limit[1] == SLIDING then
     before = counted(call('HGET', KEYS[at - 1], field), capacity)
@@ -141,10 +155,11 @@ local function window(limit, field, at)
   end
   function self.charge(cost)
     count = math.min(count + cost, LARGEST)
-    put(KEYS[at], field, string.format('%.0f', count) .. beside, ttl, present)
+    put(KEYS[at], field, string.format('%.0f', count) .. beside, ttl, found)
   end
   function self.book(cost, refunds, moment)
-    local behind = moment > 0 and math.max(divide(now, length) - divide(moment, length), 0) or 0
+    local start, behind = now - into, 0
+    if moment > 0 and moment < start then behind = moment >= start - length and 1 or 2 end
     if behind > (limit[1] == SLIDING and 1 or 0) then return false end
     local key = KEYS[at - behind]
     local known = call('HGET', key, field)
@@ -356,8 +371,8 @@ local function counts_from(limit)
   local kind = limit[1]
   if kind == LOG then return now - limit[8] end
   if kind >= TOKENS then return now - limit[7] * limit[9] / limit[10] end
-  local start = now - math.fmod(now, limit[8])
-  return start - (kind == SLIDING and limit[8] or limit[9])
+  local _, into = present(limit)
+  return now - into - (kind == SLIDING and limit[8] or limit[9])
 end
 
 if call('GET', KEYS[#KEYS]) ~= seal then return { -2, time[1], time[2] } end
@@ -372,7 +387,7 @@ for i = 2, #asked do
   local limit = asked[i]
   local kind, first, place = limit[1], 1, 1
   if kind < LOG then
-    place = divide(now, limit[8]) - limit[4] + 1
+    place = present(limit)
     if kind == SLIDING then first = 2 end
   elseif kind >= TOKENS then
     place = math.floor(now * 1000 / 2 ^ limit[8]) - limit[4] + 1

@@ -6,7 +6,7 @@
 //!
 //! | algorithm | admits | at worst, in any span as long as the period |
 //! |---|---|---|
-//! | fixed window | `amount` in each window aligned to the epoch | 2 · amount, in a span across an edge |
+//! | fixed window | `amount` in each window, aligned to the epoch or of a calendar | 2 · amount, in a span across an edge |
 //! | sliding window | while what is left of the previous window's count, rounded up, plus this window's count is at most `amount` | `amount` if the previous window's hits were spread evenly; below 2 · amount if they all came at its end |
 //! | sliding log | `amount` in every trailing window | `amount` |
 //! | token bucket | `burst` at once and `amount` per period | burst + amount; in a span of T, burst + T · amount / period |
@@ -230,7 +230,8 @@ impl State {
     /// between, being full, starts full). A ban in between keeps the debt.
     /// With another algorithm or period, the state starts afresh.
     pub fn requote(&mut self, old: &Quota, new: &Quota, now: Timestamp) {
-        if old.algorithm() != new.algorithm() || old.period() != new.period() || !self.suits(new) {
+        if old.algorithm() != new.algorithm() || old.windows() != new.windows() || !self.suits(new)
+        {
             *self = State::fresh(new);
         } else if let State::Bucket(state) = self {
             state.requote(old, new, now);

@@ -368,7 +368,7 @@ impl Counters {
     }
 
     fn bank(&self, key: Key) -> &Bank {
-        &self.banks[key.spread(REMAINDERS) / REMAINDERS_PER_BANK]
+        &self.banks[self.turn_of(key)]
     }
 
     fn settle(&self, key: Key, touch: cell::Touch) -> Taken {

@@ -46,8 +46,8 @@ pub struct Engine {
     rules: ArcSwap<RuleSet>,
     counters: Arc<Counters>,
     per_call: PerCall,
-    receipts: Arc<Receipts>,
     stated: PerCall,
+    receipts: Arc<Receipts>,
     unasked: AtomicU64,
 }
 

@@ -29,4 +29,5 @@ pub use node::Skew;
 pub use scenario::{Progress, Scenario, Service, SimulationError};
 pub use slice::Slice;
 pub use store::{Bucket, Count, SimStore, Terms, Value};
-pub use world::{Admission, News, World};
+pub use truth::Worst;
+pub use world::{Admission, News, Until, World};

@@ -4,20 +4,24 @@
 //! way but the text that a rule has for its refusals.
 
 mod answers;
+mod calendar;
 mod key;
 mod limit;
 mod quota;
 mod time;
+mod windows;
 
 pub use answers::{
     Answers, Escape, Refusal, RefusalBody, ResetStyle, Template, TemplateValue, UnknownValue,
 };
+pub use calendar::{Calendar, CalendarUnit, UnknownZone};
 pub use key::{
     EncodedIdentity, Key, KeyHasher, KeySecret, KeySecretError, MapHasher, Partition, Partitions,
 };
 pub use limit::{Consistency, Limit, LimitId, Mode, Pace, STRICT_TIMEOUTS, Series, StoreLoss};
 pub use quota::{Algorithm, MAX_LOG_AMOUNT, Quota, QuotaError};
 pub use time::{Nanos, Timestamp, WindowId};
+pub use windows::Windows;
 
 /// What one check consumes, in the unit of the limit's amount (requests, bytes,
 /// tokens: whatever the rule counts). Zero is a peek: it consumes nothing.

@@ -448,6 +448,29 @@ fn a_window_id_never_repeats_although_the_key_outlives_its_window() {
 }
 
 #[test]
+fn a_window_of_a_calendar_is_told_by_when_it_begins_and_ends() {
+    let mut bench = Bench::new();
+    // 29 March 2026 in Berlin, 23 hours long, and the days beside it.
+    let (before, from, to, after) = (1_774_652_400, 1_774_738_800, 1_774_821_600, 1_774_908_000);
+    let days = [(before, from), (from, to), (to, after)];
+    let mut run = |day: (u64, u64), now: u64, cost: u64| {
+        let window = format!("{}-{}", day.0, day.1);
+        let (now, cost) = (format!("{now}.5"), cost.to_string());
+        bench.run("fixed_window", "day", &["10", &window, &now, &cost])
+    };
+    assert_eq!(run(days[0], from - 1, 10), [1, 0]);
+    assert_eq!(run(days[1], from, 4), [1, 6]);
+    assert_eq!(run(days[1], to - 1, 7), [0, 6]);
+    assert_eq!(run(days[1], to - 1, 6), [1, 0]);
+    assert_eq!(run(days[2], to, 3), [1, 7]);
+    // Who is behind stays in the newest window.
+    assert_eq!(run(days[1], to - 2, 1), [1, 6]);
+    assert_eq!(run(days[2], to, 0), [1, 6]);
+    let ttl = bench.ttl_ms("day");
+    assert!(ttl > 86_400_000 && ttl <= 2 * 86_400_000, "{ttl}");
+}
+
+#[test]
 fn a_leaky_bucket_spaces_what_it_admits() {
     let mut bench = Bench::new();
     let mut take =
@@ -579,6 +602,19 @@ fn wrong_arguments_are_errors_that_say_what_is_meant_and_change_nothing() {
         ),
     ];
     cases.extend(windows("fixed_window"));
+    cases.extend(
+        [
+            ("60-", "1000", "window must be"),
+            ("-60", "50", "window must be"),
+            ("x-y", "1000", "window must be"),
+            ("60-60", "60", "window must be"),
+            ("60-50", "55", "window must be"),
+            ("0-9007199255", "60", "window must be"),
+            ("60-120", "59.999999", "now must be in the window"),
+            ("60-120", "120", "now must be in the window"),
+        ]
+        .map(|(window, now, meant)| ("fixed_window", vec!["1", window, now], meant)),
+    );
     cases.extend(windows("sliding_window"));
     cases.extend(buckets("token_bucket"));
     cases.extend(buckets("leaky_bucket"));
@@ -698,9 +734,11 @@ fn every_example_in_the_scripts_and_the_readme_is_admitted() {
     let redis = Redis::start();
     for script in SCRIPTS {
         let examples = examples(&source(script));
-        assert_eq!(examples.len(), 1, "{script} shows how it is used");
-        redis.cli(&["FLUSHALL"]);
-        assert_eq!(shell(&redis, &examples[0])[0], "1", "{}", examples[0]);
+        assert!(!examples.is_empty(), "{script} shows how it is used");
+        for example in examples {
+            redis.cli(&["FLUSHALL"]);
+            assert_eq!(shell(&redis, &example)[0], "1", "{example}");
+        }
     }
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
     for example in examples(&std::fs::read_to_string(readme).unwrap_or_default()) {

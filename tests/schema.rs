@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate::app::config::KEYS;
 use tidegate::rules::fields;
+use tidegate::units::CalendarUnit;
 
 use kit::{Place, root, stderr, stdout};
 
@@ -197,6 +198,11 @@ fn words_are_those_that_the_program_names() {
         assert_eq!(listed, words, "{at}");
         known.insert(at.to_owned());
     }
+    // No fault tells them all: a window may be a duration, too.
+    let units = CalendarUnit::ALL.map(CalendarUnit::name);
+    let windows = "/$defs/window/anyOf/0";
+    assert_eq!(schema.pointer(windows).unwrap()["enum"], json!(units));
+    known.insert(windows.to_owned());
     let mut found = Vec::new();
     all("", &schema, &mut found);
     for (at, inner) in found {
@@ -271,12 +277,15 @@ fn every_file_that_is_shipped_or_shown_is_sound() {
     }
 }
 
-const SOUND: [&str; 26] = [
+const SOUND: [&str; 29] = [
     "rules: []",
     "http: 127.0.0.1:8080\nadmin: []\nsocket_mode: '0660'\nmax_keys: '10'\nstore: none\nrules: []",
     "http: null\nlog: warn,tidegate::sync=debug\ndrain_delay: 1m30s\nrules: null",
     "rules: [{limits: {requests: 5, window: 1d12h30m5s1ms}}]",
     "rules: [{limits: {amount: 5, window: 5ms, name: x}}]",
+    "rules: [{limits: {requests: 5, window: day}}]",
+    "rules: [{limits: [{requests: 5, window: week}, {requests: 5, window: month, time_zone: Asia/Kathmandu}]}]",
+    "defaults: {time_zone: Etc/GMT+5}\nrules: [{time_zone: America/Port-au-Prince, limits: {requests: 5, window: day}}]",
     "rules: [{limits: {name: {requests: 5, window: 1m}, default: unlimited}}]",
     "rules: [{limits: {default: {requests: 5, window: 1m}, free: ban}}]",
     "policies: {a: {requests: 5, window: 1m}}\nrules: [{limits: a}, {name: b, limits: {default: [a]}}]",
@@ -310,7 +319,7 @@ fn whatever_the_program_takes_is_sound() {
     }
 }
 
-const WRONG: [&str; 64] = [
+const WRONG: [&str; 68] = [
     "qqq: 1",
     "http: 8080",
     "http: {a: b}",
@@ -340,6 +349,10 @@ const WRONG: [&str; 64] = [
     "rules: [{limits: {requests: 5, window: 30s1m}}]",
     "rules: [{limits: {requests: 5, window: 01m}}]",
     "rules: [{limits: {requests: 5, window: hour}}]",
+    "rules: [{limits: {requests: 5, window: months}}]",
+    "rules: [{limits: {requests: 5, window: day, time_zone: ''}}]",
+    "rules: [{limits: {requests: 5, window: day, time_zone: '+02:00'}}]",
+    "rules: [{time_zones: UTC, limits: {requests: 5, window: day}}]",
     "rules: [{limits: {default: {requests: 5, window: 1m, brst: 2}}}]",
     "rules: [{limits: {default: {requests: 5, window: 1m, algorithm: tokens}}}]",
     "rules: [{limits: {requests: 5, window: 1m, mode: soft}}]",

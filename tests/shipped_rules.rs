@@ -264,6 +264,36 @@ fn tokens_of_a_language_model_are_charged_as_many_as_the_gateway_says() {
 }
 
 #[test]
+fn the_tokens_of_a_month_end_with_it() {
+    let shipped = Shipped::of("llm.yaml");
+    let ask = |tokens, now| {
+        let call = Call {
+            method: "POST",
+            path: "/v1/chat/completions",
+            attributes: &[("team", "red"), ("tokens", tokens)],
+            ..Call::default()
+        };
+        shipped.ask(call, now).outcome
+    };
+    // November 2023, and December after its last day.
+    let (november, december) = (1_698_796_800, 1_701_388_800);
+    let at = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
+    // 20 million on each of fifteen days.
+    for day in 0..15 {
+        for minute in 0..100 {
+            let now = at(november + day * 86_400 + minute * 60);
+            assert!(ask("200000", now).is_allowed(), "{day}, {minute}");
+        }
+    }
+    for day in 15..30 {
+        let now = at(november + day * 86_400);
+        let retry_after = at(december).since(now);
+        assert_eq!(ask("1", now), Outcome::Refused { retry_after });
+    }
+    assert!(ask("200000", at(december)).is_allowed());
+}
+
+#[test]
 fn webhooks_go_out_evenly_to_each_receiver() {
     let shipped = Shipped::of("webhooks.yaml");
     let deliver = |path| {

@@ -163,6 +163,26 @@ fn progress_is_told_on_standard_error_when_asked_for() {
 }
 
 #[test]
+fn a_run_can_be_looked_into_up_to_a_step_or_a_moment() {
+    let place = Place::new();
+    let text = run(&place, &["--until", "500"]);
+    assert!(text.contains("\nstep 500, "), "{text}");
+    assert!(!text.contains("\nstep 501, "), "{text}");
+    assert!(text.contains("\nseed 1, step 500, "), "{text}");
+    assert!(
+        text.contains("\nnode 3: connected, life 1; knows 4 nodes"),
+        "{text}"
+    );
+    assert!(text.contains("\ncaller 0: used "), "{text}");
+    assert_eq!(run(&place, &["--until", "500"]), text);
+    let later = run(&place, &["--until", "2s500ms"]);
+    assert!(later.contains(", 2s50"), "{later}");
+    let output = place.run(SMALL.into_iter().chain(["--until", "1d"]));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("tidegate: --until: all is over before"));
+}
+
+#[test]
 fn what_makes_no_sense_is_told_and_the_code_is_two() {
     let place = Place::new();
     for (line, told) in [
@@ -199,4 +219,30 @@ fn what_makes_no_sense_is_told_and_the_code_is_two() {
         assert_eq!(output.status.code(), Some(2), "{line}");
         assert!(stderr(&output).contains(told), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_limit_of_a_calendar_is_told_to_want_a_fixed_window() {
+    let place = Place::new();
+    let text =
+        "rules: [{name: api, limits: {requests: 200, window: month, time_zone: Asia/Tokyo}}]";
+    let file = place.write("rules.yaml", text);
+    let output = place.run(["simulate", "--rules", &file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains(
+            "--rules: the limit api default/month@Asia/Tokyo counts by a calendar, which is not \
+             simulated; write --window with a fixed length, such as 30d"
+        ),
+        "{}",
+        stderr(&output)
+    );
+    let more = ["--rules", &file, "--window", "1s", "--windows", "2"];
+    let output = place.run(["simulate"].iter().chain(&more).copied());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stdout(&output).starts_with("fixed_window of 200 in 1s,"),
+        "{}",
+        stdout(&output)
+    );
 }

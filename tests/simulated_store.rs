@@ -17,8 +17,8 @@ use tidegate::sync::seal::{self, Seal, Told};
 use tidegate::sync::wire::Wire;
 use tidegate::sync::{SyncConfig, announcement};
 use tidegate::units::{
-    Algorithm, Consistency, Key, KeySecret, Nanos, Pace, Partition, Partitions, Quota, Timestamp,
-    WindowId,
+    Algorithm, Calendar, CalendarUnit, Consistency, Key, KeySecret, Nanos, Pace, Partition,
+    Partitions, Quota, Timestamp, WindowId,
 };
 
 /// Replayed by its seed: `TIDEGATE_SEED=17 cargo test --test simulated_store`.
@@ -197,7 +197,7 @@ impl Both {
     fn delta(&mut self, space: Space) -> Delta {
         // Of a bucket the numbers are times.
         let unit = match space {
-            Space::Windows { .. } => 1,
+            Space::Windows { .. } | Space::Calendar(_) => 1,
             Space::Buckets { .. } => 1_000_003,
         };
         let ask = (self.dice.below(2) == 0).then(|| Ask {
@@ -262,6 +262,10 @@ fn bytes(value: Stored) -> Vec<u8> {
 
 fn space(algorithm: Algorithm, period: Nanos) -> Space {
     Space::of(&Quota::new(algorithm, 1_000, period, None).unwrap())
+}
+
+fn calendar(unit: CalendarUnit, zone: &str) -> Space {
+    Space::Calendar(Calendar::new(unit, zone).unwrap())
 }
 
 /// Random batches: new ones, late ones, and some again.
@@ -347,6 +351,8 @@ fn the_scripts_and_the_simulated_store_do_the_same() {
         space(Algorithm::FixedWindow, Nanos::from_secs(1)),
         space(Algorithm::FixedWindow, Nanos::from_secs(3_600)),
         space(Algorithm::SlidingLog, Nanos::from_secs(60)),
+        calendar(CalendarUnit::Day, "Europe/Berlin"),
+        calendar(CalendarUnit::Month, "UTC"),
         space(Algorithm::TokenBucket, Nanos::from_secs(1)),
         space(Algorithm::LeakyBucket, Nanos::from_secs(3_600)),
     ];

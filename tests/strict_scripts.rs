@@ -19,8 +19,8 @@ use tidegate::engine::{Authority, Counted, Purpose, Question, Ruling, Unanswered
 use tidegate::sync::seal::{self, Told};
 use tidegate::sync::{Strict, SyncConfig};
 use tidegate::units::{
-    Algorithm, Consistency, Cost, Key, KeySecret, Limit, LimitId, Nanos, Pace, Partitions, Quota,
-    Timestamp, WindowId,
+    Algorithm, Calendar, CalendarUnit, Consistency, Cost, Key, KeySecret, Limit, LimitId, Nanos,
+    Pace, Partitions, Quota, Timestamp, WindowId,
 };
 use tokio::runtime::Runtime;
 
@@ -127,6 +127,10 @@ fn quota(algorithm: Algorithm, amount: u64, period_ms: u64, burst: Option<u64>) 
     Quota::new(algorithm, amount, Nanos::from_millis(period_ms), burst).unwrap()
 }
 
+fn calendar(unit: CalendarUnit, zone: &str, amount: u64) -> Quota {
+    Quota::calendar(amount, Calendar::new(unit, zone).unwrap())
+}
+
 /// The name of the hash that counts `limit` in `window`.
 fn hash(limit: &Counted, window: WindowId) -> String {
     let partition = limit.key.partition(Partitions::default()).get();
@@ -185,6 +189,9 @@ fn quotas() -> Vec<Quota> {
         quota(SlidingWindow, 3, 1, None),
         quota(LeakyBucket, 13, 60, Some(4)),
         quota(LeakyBucket, 999_983, 1_000, Some(20)),
+        calendar(CalendarUnit::Day, "Asia/Kathmandu", 50),
+        calendar(CalendarUnit::Week, "Europe/Berlin", 70),
+        calendar(CalendarUnit::Month, "America/New_York", 90),
     ]
 }
 
@@ -260,7 +267,7 @@ fn book(state: &mut State, quota: &Quota, cost: u64, purpose: Purpose, now: Time
         }
         (State::Window(state), Purpose::Refund(Some(moment))) => {
             let weighed = quota.algorithm() == Algorithm::SlidingWindow;
-            let window = moment.window(quota.period());
+            let window = quota.windows().at(moment);
             let counts = (window == state.id() && state.current() > 0)
                 || (weighed && window == state.id().previous() && state.previous() > 0);
             if counts {
@@ -347,6 +354,28 @@ fn charges_and_refunds_nobody_is_asked_about_count_as_in_the_library() {
         assert!(counted > 20, "{quota:?}: {counted}");
     }
     assert!(dropped > 20, "{dropped}");
+}
+
+#[test]
+fn a_late_cost_counts_in_the_calendars_window_that_it_was_admitted_in_or_nowhere() {
+    let bench = Bench::new();
+    for unit in CalendarUnit::ALL {
+        let quota = calendar(unit, "Asia/Kathmandu", 50);
+        let limits = [counted(quota, unit.name())];
+        let (now, _) = bench.one(&limits[0], 1);
+        let begin = quota.windows().start(quota.windows().at(now));
+        let (before, after) = (begin.before(Nanos::from_millis(1)), begin);
+        for (moment, dropped) in [(before, vec![0]), (after, vec![])] {
+            for purpose in [Purpose::Charge(Some(moment)), Purpose::Refund(Some(moment))] {
+                let question = Question {
+                    purpose,
+                    ..question(&limits, 1)
+                };
+                let ruling = bench.runtime.block_on(bench.strict.ask(&question)).unwrap();
+                assert_eq!(ruling.dropped, dropped, "{unit:?}, {purpose:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -889,6 +918,74 @@ fn is_forgotten(bench: &Bench, limit: &Counted) -> bool {
     bench.runtime.block_on(bench.strict.ask(&question)) == Err(Unanswered)
 }
 
+/// What the script answers of a limit of 10 whose three windows begin so, in us from now,
+/// and whose last one then ends; and how much was used in each of them.
+fn ask_by_hand(bench: &mut Bench, starts: [i64; 4], cost: u64) -> (Vec<i64>, [u64; 3], u64) {
+    let now = bench.now().as_nanos() / 1_000;
+    let starts = starts.map(|start| now.saturating_add_signed(start));
+    let seal: redis::Value = seal::ask(FLEET, &Told::default())
+        .query(&mut bench.connection)
+        .unwrap();
+    let seal = seal::read(&seal).unwrap();
+    let mut packed = Vec::new();
+    rmp::encode::write_array_len(&mut packed, 3).unwrap();
+    rmp::encode::write_uint(&mut packed, cost).unwrap();
+    rmp::encode::write_str(&mut packed, seal.text()).unwrap();
+    rmp::encode::write_array_len(&mut packed, 10).unwrap();
+    for number in [1, 1, 3, 700, 60_000, 0, 10, 0, 0] {
+        rmp::encode::write_uint(&mut packed, number).unwrap();
+    }
+    rmp::encode::write_array_len(&mut packed, 4).unwrap();
+    for start in starts {
+        rmp::encode::write_uint(&mut packed, start).unwrap();
+    }
+    let keys = ["f:{p1}:month:700", "f:{p1}:month:701", "f:{p1}:month:702"];
+    let mut command = redis::cmd("EVAL");
+    command.arg(include_str!("../lua/strict.lua")).arg(4);
+    command.arg(&keys).arg(format!("{FLEET}:{{fleet}}:seal"));
+    command.arg("sixteen bytes in").arg(packed);
+    let said = command.query(&mut bench.connection).unwrap();
+    let used = keys.map(|key| {
+        let count = redis::cmd("HGET").arg(key).arg("sixteen bytes in").clone();
+        let count: Option<u64> = count.query(&mut bench.connection).unwrap();
+        count.unwrap_or(0)
+    });
+    (said, used, starts[3])
+}
+
+#[test]
+fn windows_of_unequal_lengths_turn_by_the_stores_clock_as_they_are_told() {
+    let mut bench = Bench::new();
+    const MINUTE: i64 = 60_000_000;
+    // The present window is each of the three in turn; the last of no length, and one before it.
+    for (place, starts) in [
+        (0, [-MINUTE, 5 * MINUTE, 9 * MINUTE, 10 * MINUTE]),
+        (1, [-7 * MINUTE, -MINUTE, 5 * MINUTE, 10 * MINUTE]),
+        (2, [-7 * MINUTE, -3 * MINUTE, -MINUTE, 5 * MINUTE]),
+        (2, [-7 * MINUTE, -MINUTE, -MINUTE, 5 * MINUTE]),
+    ] {
+        bench.redis.cli(&["FLUSHALL"]);
+        let (said, used, _) = ask_by_hand(&mut bench, starts, 10);
+        assert_eq!((said[0], said[3], said[4]), (1, 0, 0));
+        let mut all = [0; 3];
+        all[place] = 10;
+        assert_eq!(used, all);
+        let (said, used, ends) = ask_by_hand(&mut bench, starts, 1);
+        let ends = i64::try_from(ends).unwrap() + starts[place + 1] - starts[3];
+        let left = ends - said[1] * 1_000_000 - said[2];
+        assert_eq!(said[3..], [1, 0, left, left, 0]);
+        assert_eq!((said[0], used), (0, all));
+    }
+    // The store's clock is before or after all of them: it says so and does nothing.
+    for starts in [[1, 2, 3, 4], [-4, -3, -2, -1]] {
+        let starts = starts.map(|start| start * MINUTE);
+        let before = bench.redis.cli(&["DEBUG", "DIGEST"]);
+        let (said, ..) = ask_by_hand(&mut bench, starts, 1);
+        assert_eq!((said[0], said.len()), (-1, 3));
+        assert_eq!(bench.redis.cli(&["DEBUG", "DIGEST"]), before);
+    }
+}
+
 #[test]
 fn what_counts_now_and_began_before_the_store_was_emptied_is_not_decided() {
     let bench = Bench::new();
@@ -919,8 +1016,18 @@ fn what_counts_now_and_began_before_the_store_was_emptied_is_not_decided() {
 #[test]
 fn a_bounded_limit_may_have_been_lent_before_its_window_began() {
     let mut bench = Bench::new();
-    let length = Nanos::from_millis(86_400_000);
-    let quota = quota(Algorithm::FixedWindow, 5, 86_400_000, None);
+    for quota in [
+        quota(Algorithm::FixedWindow, 5, 86_400_000, None),
+        calendar(CalendarUnit::Day, "UTC", 5),
+    ] {
+        lent_before_its_window(&mut bench, quota);
+    }
+}
+
+fn lent_before_its_window(bench: &mut Bench, quota: Quota) {
+    bench.redis.cli(&["FLUSHALL"]);
+    let strict_authority = strict(&bench.redis.url(), &bench.runtime, Clock::system());
+    bench.strict = strict_authority;
     let strict = counted_with(quota, "a", |it| it.consistency = Consistency::Strict);
     let bounded = counted_with(quota, "a", |it| it.consistency = Consistency::Bounded);
     assert!(admits(bench.one(&bounded, 1).1));
@@ -930,17 +1037,15 @@ fn a_bounded_limit_may_have_been_lent_before_its_window_began() {
         .unwrap();
     let seal = seal::read(&seal).unwrap();
     let run = seal.text().split(' ').next().unwrap().to_owned();
-    let start = bench.now().window(length).start(length).as_nanos() / 1_000;
+    let windows = quota.windows();
+    let start = windows.start(windows.at(bench.now())).as_nanos() / 1_000;
     let since = |micros: u64| {
         let number = u64::MAX >> 12;
         let seal = format!("{run} {micros} {number}");
         bench
             .redis
             .cli(&["SET", &format!("{FLEET}:{{fleet}}:seal"), &seal]);
-        (
-            is_forgotten(&bench, &strict),
-            is_forgotten(&bench, &bounded),
-        )
+        (is_forgotten(bench, &strict), is_forgotten(bench, &bounded))
     };
     let half = 43_200_000_000;
     assert_eq!(since(start + 1), (true, true));

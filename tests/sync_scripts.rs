@@ -457,6 +457,30 @@ fn a_bucket_that_no_node_has_written_counts_as_full_and_harms_no_other() {
 }
 
 #[test]
+fn no_cost_takes_a_debt_past_twice_its_room_and_none_is_lowered_by_that() {
+    let redis = Redis::start();
+    let mut c = redis.connect();
+    let hour = 3_600 * SECOND;
+    let room = u64::try_from(hour).unwrap();
+    let mut previous: Option<String> = None;
+    let mut owes = |number: u32, delta: i64, room: u64| {
+        let new = format!("0.{number}");
+        let items = [item(A, delta).room(room)];
+        let Told(_, totals, _) = bucket(previous.as_deref(), &new, &items)
+            .run(&mut c)
+            .unwrap();
+        previous = Some(new);
+        // In whole minutes: what has drained meanwhile is far less.
+        (totals[0] + 30 * SECOND) / (60 * SECOND)
+    };
+    assert_eq!(owes(1, 90 * 60 * SECOND, room), 90);
+    assert_eq!(owes(2, 900 * hour, room), 120);
+    // Another node knows of a smaller limit.
+    assert_eq!(owes(3, hour, room / 4), 120);
+    assert_eq!(owes(4, -hour, room / 4), 60);
+}
+
+#[test]
 fn demand_beyond_all_measure_is_as_much_as_is_exact() {
     let redis = Redis::start();
     let mut c = redis.connect();

@@ -28,7 +28,7 @@ const RULES: &str = "rules:
   - name: approximate
     limits: { default: { requests: 400, window: 4s, algorithm: fixed_window } }
   - name: day
-    limits: { default: { requests: 5, window: 1d, algorithm: fixed_window } }
+    limits: { default: { requests: 5, window: day } }
 ";
 
 /// The library that fakes the wall clock of a program.
@@ -228,46 +228,63 @@ fn setting_the_clock_changes_nothing(args: &[&str]) {
     }
 }
 
-/// The day that everybody counts in is that of UTC, whatever the process thinks of the time
-/// of day where it is.
+/// The day that everybody counts in is that of UTC, or of the zone that the rule names,
+/// whatever the process thinks of the time of day where it is.
 #[test]
 fn the_time_zone_of_a_daemon_changes_no_window() {
     let redis = Redis::start();
-    let rules = "rules: [{name: day, algorithm: fixed_window, consistency: strict, \
-                 limits: {requests: 10, window: 1d}}]";
+    let rules = "
+defaults: {consistency: strict}
+rules:
+- {name: fixed, algorithm: fixed_window, limits: {requests: 10, window: 1d}}
+- {name: day, limits: {requests: 10, window: day}}
+- {name: nepal, limits: {requests: 10, window: day, time_zone: Asia/Kathmandu}}
+- {name: week, limits: {requests: 10, window: week}}
+";
     let zones = ["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Apia"];
     let url = redis.url();
     let daemons = zones.map(|zone| {
         let args = ["--store", &url, "--strict-timeout", "10s"];
         Daemon::start_in(rules, &args, &[("TZ", zone)])
     });
-    let ask = || {
-        let replies = daemons.iter().map(|daemon| {
-            let body = r#"{"rule":"day","key":"k"}"#;
-            http::request(daemon.http(), "POST", "/v1/check", body)
-        });
-        let told = replies.map(|reply| {
+    let check = |daemon: &Daemon, rule: &str, cost: u64| {
+        let body = format!(r#"{{"rule":"{rule}","key":"k","cost":{cost}}}"#);
+        http::request(daemon.http(), "POST", "/v1/check", &body)
+    };
+    let ask = |rule| {
+        let told = daemons.iter().map(|daemon| {
+            let reply = check(daemon, rule, 1);
             let number = |name| reply.header(name).unwrap().parse::<u64>().unwrap();
-            (number("x-ratelimit-remaining"), number("x-ratelimit-reset"))
+            let policy = reply.header("ratelimit-policy").unwrap().to_owned();
+            let (left, reset) = ("x-ratelimit-remaining", "x-ratelimit-reset");
+            (number(left), number(reset), policy)
         });
         told.collect::<Vec<_>>()
     };
     wait_until("all daemons to be served by the store", || {
-        daemons.iter().all(|daemon| {
-            let body = r#"{"rule":"day","key":"other","cost":0}"#;
-            let reply = http::request(daemon.http(), "POST", "/v1/check", body);
-            reply.json()["stale_ms"] == 0
-        })
+        let mut replies = daemons.iter().map(|daemon| check(daemon, "fixed", 0));
+        replies.all(|reply| reply.json()["stale_ms"] == 0)
     });
-    // A midnight between two checks is over when they are asked again.
-    let told = (0..2)
-        .map(|_| ask())
-        .find(|told| told.iter().all(|(_, reset)| *reset == told[0].1));
-    let told = told.unwrap();
-    assert_eq!(told[0].1 % 86_400, 0);
-    let left: Vec<u64> = told.iter().map(|(left, _)| *left).collect();
-    assert!(
-        left.windows(2).all(|pair| pair[1] + 1 == pair[0]),
-        "{left:?}"
-    );
+    let day = 86_400;
+    // When they end in UTC, and how long they are; the epoch was a Thursday.
+    for (rule, from, length) in [
+        ("fixed", 0, day),
+        ("day", 0, day),
+        ("nepal", day - (5 * 3_600 + 45 * 60), day),
+        ("week", 4 * day, 7 * day),
+    ] {
+        // A midnight between two checks is over when they are asked again.
+        let told = (0..2)
+            .map(|_| ask(rule))
+            .find(|told| told.iter().all(|(_, reset, _)| *reset == told[0].1));
+        let told = told.unwrap();
+        assert_eq!(told[0].1 % length, from, "{rule}");
+        let policy = &told[0].2;
+        assert!(policy.contains(&format!(";w={length}")), "{rule}: {policy}");
+        let left: Vec<u64> = told.iter().map(|(left, ..)| *left).collect();
+        assert!(
+            left.windows(2).all(|pair| pair[1] + 1 == pair[0]),
+            "{rule}: {left:?}"
+        );
+    }
 }

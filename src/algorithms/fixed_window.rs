@@ -1,6 +1,6 @@
-//! `fixed_window`: up to `amount` in each window aligned to the epoch.
+//! `fixed_window`: up to `amount` in each window: aligned to the epoch, or of a calendar.
 //!
-//! Worst case: 2 · amount within one period, half of it just before a window's
+//! Worst case: 2 · amount within one window's length, half of it just before a window's
 //! edge and half just after. Two hits a nanosecond apart may lie in different
 //! windows; no window ever admits more than `amount`.
 
@@ -9,7 +9,7 @@ use crate::units::{Cost, Nanos, Quota, Timestamp};
 
 pub(super) fn take(state: &mut WindowState, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
     let mut next = state.enter(quota, now);
-    let until_end = next.id().end(quota.period()).since(now);
+    let until_end = quota.windows().end(next.id()).since(now);
     let asked = cost.get().max(1);
     let verdict = if asked > quota.amount() {
         Verdict::Impossible

@@ -1,4 +1,3 @@
-use super::exact::product;
 use super::{Outcome, fixed_window, sliding_window};
 use crate::units::{Algorithm, Cost, Quota, Timestamp, WindowId};
 
@@ -32,10 +31,11 @@ impl WindowState {
     /// still. One further ahead was counted by a wrong clock: its count is taken
     /// over into the window of `now`.
     pub fn roll(&mut self, quota: &Quota, now: Timestamp) {
-        if self.holds(quota, now) {
+        // Spares a division per check.
+        if quota.windows().holds(self.id, now) {
             return;
         }
-        let id = now.window(quota.period());
+        let id = quota.windows().at(now);
         if id > self.id {
             self.previous = if id == self.id.next() {
                 self.current
@@ -86,7 +86,7 @@ impl WindowState {
     /// whether that window still counts. To be called for the window of now, or after
     /// [`WindowState::roll`] for an earlier one.
     pub fn charge_at(&mut self, quota: &Quota, cost: Cost, moment: Timestamp) -> bool {
-        let window = moment.window(quota.period());
+        let window = quota.windows().at(moment);
         if window != self.id && quota.algorithm() == Algorithm::FixedWindow {
             return false;
         }
@@ -125,14 +125,15 @@ impl WindowState {
 
     /// See [`State::give_back`](super::State::give_back).
     pub fn give_back(&mut self, quota: &Quota, cost: Cost, taken_at: Timestamp) {
-        if let Some(count) = self.count_of(taken_at.window(quota.period())) {
+        if let Some(count) = self.count_of(quota.windows().at(taken_at)) {
             *count = count.saturating_sub(cost.get());
         }
     }
 
     /// See [`State::moment`](super::State::moment).
     pub fn moment(&self, quota: &Quota, now: Timestamp) -> Timestamp {
-        self.rolled(quota, now).id.start(quota.period()).max(now)
+        let id = self.rolled(quota, now).id;
+        quota.windows().start(id).max(now)
     }
 
     /// See [`State::is_fresh`](super::State::is_fresh).
@@ -145,13 +146,6 @@ impl WindowState {
     fn rolled(mut self, quota: &Quota, now: Timestamp) -> WindowState {
         self.roll(quota, now);
         self
-    }
-
-    /// Whether `now` lies in the current window. Spares a division per check.
-    fn holds(&self, quota: &Quota, now: Timestamp) -> bool {
-        let start = product(self.id.get(), quota.period().get());
-        let now = u128::from(now.as_nanos());
-        now >= start && now - start < u128::from(quota.period().get())
     }
 
     fn count_of(&mut self, window: WindowId) -> Option<&mut u64> {

@@ -16,10 +16,10 @@ use super::explain::DescriptorArgs;
 )]
 pub(super) struct CheckArgs {
     /// The rule to ask by
-    #[arg(required_unless_present_any = ["ready", "domain"], conflicts_with_all = ["ready", "domain"])]
+    #[arg(required_unless_present_any = ["ready", "domain"], conflicts_with_all = ["ready", "domain", "entry"])]
     rule: Option<String>,
     /// Who is asking: the caller's identity
-    #[arg(required_unless_present_any = ["ready", "domain"], conflicts_with_all = ["ready", "domain"])]
+    #[arg(required_unless_present_any = ["ready", "domain"], conflicts_with_all = ["ready", "domain", "entry"])]
     key: Option<String>,
     /// What it costs; 0 only looks
     #[arg(

@@ -46,7 +46,7 @@ pub(super) struct ExplainArgs {
         long,
         value_name = "PATH",
         required_unless_present = "domain",
-        conflicts_with = "domain"
+        conflicts_with_all = ["domain", "entry"]
     )]
     path: Option<String>,
     /// The client's address

@@ -21,6 +21,7 @@ use plan::Plan;
 
 use super::cli::tell;
 use super::exit::Exit;
+use crate::simulation::{Scenario, Until};
 
 /// Simulates, and prints what it found.
 pub(super) fn simulate(args: &SimulateArgs) -> Exit {
@@ -38,6 +39,9 @@ pub(super) fn simulate(args: &SimulateArgs) -> Exit {
 }
 
 fn report(args: &SimulateArgs, plan: &Plan) -> Result<String, SimulateFault> {
+    if let Some(until) = args.until {
+        return traced(plan, until);
+    }
     let rows = bench::run(plan, args.threads(), args.tells_progress())?;
     if let Some(path) = &args.svg {
         std::fs::write(path, chart::draw(plan, &rows)).map_err(|source| {
@@ -51,4 +55,13 @@ fn report(args: &SimulateArgs, plan: &Plan) -> Result<String, SimulateFault> {
         Format::Text => table::text(plan, &rows),
         Format::Json => json::object(plan, &rows).to_string(),
     })
+}
+
+/// What happened in the first of the rows up to some moment.
+fn traced(plan: &Plan, until: Until) -> Result<String, SimulateFault> {
+    let rows = plan.scenarios();
+    let slices = rows.first().map(Scenario::slices).unwrap_or_default();
+    let scenario = slices.first().ok_or(SimulateFault::OverBefore)?;
+    let told = scenario.trace(until)?.ok_or(SimulateFault::OverBefore)?;
+    Ok(format!("{}\n\n{told}", table::heading(plan)))
 }

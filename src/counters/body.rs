@@ -276,12 +276,12 @@ impl Log {
 
     /// Learns that the others have used `others` in `slot`.
     pub(super) fn learn(&mut self, quota: &Quota, slot: Slot, others: u64, now: Timestamp) {
-        let end = slot.window.end(slot.space.length());
+        let end = slot.end();
         let account = self.account(slot.window);
         let known = std::mem::replace(&mut account.others, others);
         if others > known {
             let to = end.min(now);
-            let from = slot.window.start(slot.space.length()).max(account.heard_at);
+            let from = slot.start().max(account.heard_at);
             // In the middle of the time that it may have come in, on average.
             let at = from.after(to.since(from).divided_by(2));
             account.heard_at = to;

@@ -250,7 +250,7 @@ impl Body {
     fn counts(&self, quota: &Quota, moment: Timestamp, now: Timestamp) -> bool {
         match self {
             Body::Window { state, .. } => {
-                let window = moment.window(quota.period());
+                let window = quota.windows().at(moment);
                 let weighed = quota.algorithm() == Algorithm::SlidingWindow;
                 window == state.id() || (weighed && window == state.id().previous())
             }
@@ -336,11 +336,11 @@ impl Log {
 /// Whether what a limit on `quota` has admitted at `moment` still counts at `now`: of a
 /// bucket, whether it may not be repaid yet.
 fn still_counts(quota: &Quota, moment: Timestamp, now: Timestamp) -> bool {
-    let period = quota.period();
+    let window = |moment| quota.windows().at(moment);
     match quota.algorithm() {
-        Algorithm::FixedWindow => moment.window(period) >= now.window(period),
-        Algorithm::SlidingWindow => moment.window(period).next() >= now.window(period),
-        Algorithm::SlidingLog => now.since(moment) < period,
+        Algorithm::FixedWindow => window(moment) >= window(now),
+        Algorithm::SlidingWindow => window(moment).next() >= window(now),
+        Algorithm::SlidingLog => now.since(moment) < quota.period(),
         Algorithm::TokenBucket | Algorithm::LeakyBucket => now.since(moment) <= quota.drain_time(),
     }
 }

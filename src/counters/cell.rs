@@ -335,7 +335,7 @@ impl Cell {
                     }
                     // Calm for a whole window: it is no longer near its limit.
                     // What is small because the store kept silent says nothing.
-                    let told = self.marks.heard() >= before.start(limit.quota.period());
+                    let told = self.marks.heard() >= limit.quota.windows().start(before);
                     let small = state.previous() < limit.quota.capacity() / 4;
                     let calm = !follows || (small && told);
                     if calm && limit.consistency != Consistency::Bounded {
@@ -369,7 +369,7 @@ impl Cell {
     #[cold]
     fn adopt(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
         let (old, new) = (self.limit.quota, limit.quota);
-        let same_kind = old.algorithm() == new.algorithm() && old.period() == new.period();
+        let same_kind = old.algorithm() == new.algorithm() && old.windows() == new.windows();
         if old != new {
             self.return_lease();
             if let Some(edge) = &mut self.edge {
@@ -431,7 +431,7 @@ impl Cell {
     /// counts.
     pub(super) fn begins(&self) -> Timestamp {
         match &self.body {
-            Body::Window { state, .. } => state.id().start(self.limit.quota.period()),
+            Body::Window { state, .. } => self.limit.quota.windows().start(state.id()),
             Body::Bucket { .. } | Body::Log(_) => Timestamp::EPOCH,
         }
     }

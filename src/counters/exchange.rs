@@ -47,7 +47,7 @@ impl Cell {
         // complete when the next one weighs it.
         Some(match &self.body {
             Body::Window { state, .. } => {
-                patience.min(state.id().end(limit.quota.period()).since(now))
+                patience.min(limit.quota.windows().end(state.id()).since(now))
             }
             Body::Bucket { .. } | Body::Log(_) => patience,
         })
@@ -184,7 +184,7 @@ impl Cell {
         let patience = wants.pressure?.patience(pace, self.limit.quota.period())?;
         let left = since.after(patience).since(now);
         let ends = match &self.body {
-            Body::Window { state, .. } => state.id().end(self.limit.quota.period()).since(now),
+            Body::Window { state, .. } => self.limit.quota.windows().end(state.id()).since(now),
             Body::Bucket { .. } | Body::Log(_) => Nanos::MAX,
         };
         // The sync looks at it at the poll before it is due.
@@ -382,5 +382,5 @@ impl Cell {
 /// send them no later than at its end.
 fn settled_at(current: Slot, terms: &Terms) -> Timestamp {
     let wait = terms.reaction().times(2).plus(Nanos::from_millis(10));
-    current.window.start(current.space.length()).after(wait)
+    current.start().after(wait)
 }

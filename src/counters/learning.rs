@@ -91,7 +91,7 @@ impl Cell {
         }
         if let (Body::Window { state, .. }, Some(edge)) = (&self.body, &mut self.edge)
             && slot.window.next() == state.id()
-            && answer.at >= slot.window.end(slot.space.length())
+            && answer.at >= slot.end()
         {
             edge.settle(state.id());
         }
@@ -123,7 +123,7 @@ impl Cell {
     fn hear(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
         let terms = self.terms(fleet);
         let remaining = self.body.remaining(&self.limit.quota, now);
-        let elapsed = now.since(slot.window.start(slot.space.length()));
+        let elapsed = now.since(slot.start());
         let (Some(edge), Some(told)) = (&mut self.edge, answer.told) else {
             if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
                 self.make_edge(Cost::ONE, now, fleet);
@@ -150,7 +150,7 @@ impl Cell {
             self.make_edge(Cost::ONE, now, fleet);
         }
         let terms = self.terms(fleet);
-        let elapsed = now.since(slot.window.start(slot.space.length()));
+        let elapsed = now.since(slot.start());
         if let Some(edge) = &mut self.edge {
             edge.heard_of_demand(announced.demand, (slot.window, elapsed), &terms, now);
             let hold = edge.hold;

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::algorithms::MOST_OWED;
-use crate::units::{Algorithm, Nanos, Partition, Quota, Timestamp, WindowId};
+use crate::units::{Algorithm, Calendar, Nanos, Partition, Quota, Timestamp, WindowId, Windows};
 
 /// A kind of hash in the store: how long the stretch of time is that one such hash
 /// counts.
@@ -14,6 +14,8 @@ pub enum Space {
         /// How many windows later its counts are still read.
         kept: u8,
     },
+    /// Counts of the windows of a calendar, read until one more window has passed.
+    Calendar(Calendar),
     /// Debts of buckets. Time is cut into slices of 2^`exponent` nanoseconds, each
     /// at least as long as the longest debt in it takes to drain.
     Buckets {
@@ -36,9 +38,9 @@ impl Space {
     /// The kind of hash that counts limits of this quota.
     pub fn of(quota: &Quota) -> Space {
         match quota.algorithm() {
-            Algorithm::FixedWindow | Algorithm::SlidingWindow => Space::Windows {
-                length: quota.period(),
-                kept: 1,
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => match quota.windows() {
+                Windows::Even(length) => Space::Windows { length, kept: 1 },
+                Windows::Calendar(calendar) => Space::Calendar(calendar),
             },
             Algorithm::SlidingLog => {
                 let period = quota.period().get();
@@ -60,33 +62,41 @@ impl Space {
         }
     }
 
-    /// The length of one window or slice.
-    pub const fn length(self) -> Nanos {
+    /// The windows or slices that it is cut into.
+    pub const fn windows(self) -> Windows {
         match self {
-            Space::Windows { length, .. } => length,
-            Space::Buckets { exponent } => Nanos::new(1 << exponent),
+            Space::Windows { length, .. } => Windows::Even(length),
+            Space::Calendar(calendar) => Windows::Calendar(calendar),
+            Space::Buckets { exponent } => Windows::Even(Nanos::new(1 << exponent)),
         }
     }
 
+    /// Whether it holds counts of windows, and no debts.
+    pub const fn counts(self) -> bool {
+        !matches!(self, Space::Buckets { .. })
+    }
+
     /// The window or slice that `now` lies in.
-    pub const fn window(self, now: Timestamp) -> WindowId {
-        now.window(self.length())
+    pub fn window(self, now: Timestamp) -> WindowId {
+        self.windows().at(now)
     }
 
     const fn kept(self) -> u64 {
         match self {
             Space::Windows { kept, .. } => kept as u64,
-            Space::Buckets { .. } => 1,
+            Space::Calendar(_) | Space::Buckets { .. } => 1,
         }
     }
 }
 
-/// The form in the name of the store's hash: `60s`, `3750ms+16` or `slice36`.
+/// The form in the name of the store's hash: `60s`, `3750ms+16`, `day@Europe/Berlin` or
+/// `slice36`.
 impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Space::Windows { length, kept: 1 } => write!(f, "{length}"),
             Space::Windows { length, kept } => write!(f, "{length}+{kept}"),
+            Space::Calendar(calendar) => calendar.fmt(f),
             Space::Buckets { exponent } => write!(f, "slice{exponent}"),
         }
     }
@@ -103,34 +113,50 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// The moment that it begins.
+    pub fn start(self) -> Timestamp {
+        self.space.windows().start(self.window)
+    }
+
+    /// The moment that it ends.
+    pub fn end(self) -> Timestamp {
+        self.space.windows().end(self.window)
+    }
+
+    /// How long it is.
+    pub fn length(self) -> Nanos {
+        self.space.windows().length(self.window)
+    }
+
     /// How long after its creation the slot's hash may be forgotten. That of a window may
-    /// be created half a window before: what is lent in advance is lent then.
-    pub const fn time_to_live(self) -> Nanos {
+    /// be created a while before: what is lent in advance is lent then.
+    pub fn time_to_live(self) -> Nanos {
         match self.space {
-            Space::Windows { length, kept: 1 } => self.life().plus(length.divided_by(2)),
+            Space::Windows { kept: 1, .. } | Space::Calendar(_) => self.life().plus(self.lead()),
             Space::Windows { .. } | Space::Buckets { .. } => self.life(),
         }
     }
 
+    /// How long before a window begins something is lent of it: half of the one before.
+    pub fn lead(self) -> Nanos {
+        self.previous().length().divided_by(2)
+    }
+
     /// How long the slot's counts matter, from its beginning, and a little longer.
-    pub const fn life(self) -> Nanos {
-        self.space.length().times(1 + self.space.kept()).plus(GRACE)
+    pub fn life(self) -> Nanos {
+        self.length().plus(self.reach()).plus(GRACE)
     }
 
     /// Whether the slot's counts can still matter to a decision, or to a batch on
     /// its way: a little shorter than the hash lives.
     pub fn matters(self, now: Timestamp) -> bool {
         let life = self.life().minus(Nanos::from_secs(1));
-        now < self.window.start(self.space.length()).after(life)
+        now < self.start().after(life)
     }
 
     /// Whether any decision can still read the slot's counts.
     pub fn is_read(self, now: Timestamp) -> bool {
-        let length = self.space.length();
-        now < self
-            .window
-            .start(length)
-            .after(length.times(1 + self.space.kept()))
+        now < self.end().after(self.reach())
     }
 
     /// Whether the slot is the one that costs are admitted in.
@@ -138,9 +164,21 @@ impl Slot {
         self.space.window(now) == self.window
     }
 
-    /// How long the slot's counts are read.
-    pub const fn reach(self) -> Nanos {
-        self.space.length().times(self.space.kept())
+    /// How long the slot's counts are read after its end.
+    pub fn reach(self) -> Nanos {
+        match self.space {
+            Space::Calendar(_) => self.next().length(),
+            space => self.length().times(space.kept()),
+        }
+    }
+
+    /// Since when the store must remember to decide by the slot: as long as that is how far
+    /// the slots reach that are weighed with it, or a lease of it.
+    pub fn remembered_from(self) -> Timestamp {
+        match self.space {
+            Space::Calendar(_) => self.previous().start(),
+            _ => self.start().before(self.reach()),
+        }
     }
 
     /// The slot after this one.
@@ -172,6 +210,7 @@ pub struct HashId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::CalendarUnit;
 
     fn space(algorithm: Algorithm, amount: u64, period: Nanos) -> Space {
         Space::of(&Quota::new(algorithm, amount, period, None).unwrap())
@@ -199,7 +238,7 @@ mod tests {
             (1, Quota::MAX_PERIOD),
         ] {
             let quota = Quota::new(Algorithm::TokenBucket, amount, period, Some(7)).unwrap();
-            assert!(Space::of(&quota).length() >= quota.drain_time());
+            assert!(Space::of(&quota).windows().length(WindowId::new(1)) >= quota.drain_time());
         }
     }
 
@@ -212,5 +251,61 @@ mod tests {
         assert!(slot.matters(Timestamp::from_nanos(719_000_000_000)));
         assert!(!slot.matters(Timestamp::from_nanos(725_000_000_000)));
         assert!(slot.time_to_live() >= Nanos::from_secs(120));
+    }
+
+    fn calendar(unit: CalendarUnit, zone: &str) -> Space {
+        let calendar = Calendar::new(unit, zone).unwrap();
+        Space::of(&Quota::calendar(10, calendar))
+    }
+
+    #[test]
+    fn windows_of_a_calendar_have_hashes_of_their_own_for_each_zone() {
+        let day = calendar(CalendarUnit::Day, "UTC");
+        let others = [
+            calendar(CalendarUnit::Day, "Europe/Berlin"),
+            calendar(CalendarUnit::Week, "UTC"),
+            space(Algorithm::FixedWindow, 10, Nanos::from_secs(86_400)),
+        ];
+        let names = [day, others[0], others[1], others[2]].map(|space| space.to_string());
+        assert_eq!(names, ["day", "day@Europe/Berlin", "week", "1d"]);
+        assert!(others.iter().all(|other| *other != day));
+        let more = Space::of(&Quota::calendar(
+            99,
+            Calendar::new(CalendarUnit::Day, "utc").unwrap(),
+        ));
+        assert_eq!(more, day);
+    }
+
+    #[test]
+    fn a_hash_of_a_calendar_outlives_its_window_and_the_next_from_the_first_lease_on() {
+        for (unit, zone) in [
+            (CalendarUnit::Month, "UTC"),
+            (CalendarUnit::Month, "Europe/Berlin"),
+            (CalendarUnit::Week, "America/Havana"),
+            (CalendarUnit::Day, "Africa/Cairo"),
+            (CalendarUnit::Day, "Pacific/Apia"),
+        ] {
+            let space = calendar(unit, zone);
+            let begin = Timestamp::from_nanos(1_300_000_000_000_000_000);
+            let mut slot = Slot {
+                space,
+                window: space.window(begin),
+            };
+            for _ in 0..6_000 {
+                let lent_from = slot.start().before(slot.lead());
+                let read_until = slot.next().end();
+                assert!(
+                    lent_from.after(slot.time_to_live()) > read_until,
+                    "{slot:?}"
+                );
+                assert_eq!(slot.end(), slot.next().start());
+                assert_eq!(slot.end(), slot.start().after(slot.length()));
+                assert_eq!(slot.remembered_from(), slot.previous().start());
+                assert!(slot.is_read(read_until.before(Nanos::new(1))));
+                assert!(!slot.is_read(read_until) && slot.matters(read_until));
+                assert!(!slot.matters(read_until.after(GRACE)));
+                slot = slot.next();
+            }
+        }
     }
 }

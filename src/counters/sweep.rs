@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::cell::{Fate, Signal};
-use super::{BANKS, Counters, keys};
-use crate::units::{Limit, LimitId, Timestamp};
+use super::{BANKS, Counters, REMAINDERS, REMAINDERS_PER_BANK, keys};
+use crate::units::{Key, Limit, LimitId, Timestamp};
 
 impl Counters {
     /// Keeps the cells of these limits, and of those that no rule names. The sweep forgets
@@ -49,6 +49,11 @@ impl Counters {
         self.cells.fetch_sub(forgotten, Ordering::Relaxed);
         self.evicted.fetch_add(forgotten as u64, Ordering::Relaxed);
         forgotten
+    }
+
+    /// The turn of [`Counters::sweep`] that looks at the cell of `key`.
+    pub fn turn_of(&self, key: Key) -> usize {
+        key.spread(REMAINDERS) / REMAINDERS_PER_BANK
     }
 
     /// How many calls of [`Counters::sweep`] look at every cell once.

@@ -518,7 +518,8 @@ fn what_a_log_gives_back_is_taken_from_the_part_that_counted_it() {
     let counters = Counters::new(10, Fleet::with_store());
     let limit = limit(Algorithm::SlidingLog, 100, MINUTE);
     // Another thread was here with a later time, in the next part of the window.
-    let part = Space::of(&limit.quota).length();
+    let part = Space::of(&limit.quota).windows();
+    let part = part.length(part.at(START));
     take(&counters, &limit, 1, 3, START.after(part));
     let taken = take(&counters, &limit, 1, 5, START);
     counters.give_back(key(&limit, 1), Cost::new(5), taken.at, START);

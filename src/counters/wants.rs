@@ -7,7 +7,7 @@ use super::marks::Told;
 use super::{Fleet, Space};
 use crate::algorithms::BucketState;
 use crate::policy::{Demand, Pressure, Standing, Supply, Terms};
-use crate::units::{Algorithm, Cost, Quota, Timestamp};
+use crate::units::{Algorithm, Cost, Nanos, Quota, Timestamp};
 
 /// What a cell wants of the sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Cell {
         let quota = &self.limit.quota;
         Terms {
             pace: self.limit.pace,
-            period: quota.period(),
+            period: self.period(),
             amount: quota.amount(),
             capacity: quota.capacity(),
             supply: match quota.algorithm() {
@@ -39,6 +39,15 @@ impl Cell {
             promise: self.limit.consistency,
             nodes: fleet.nodes(),
             trip: fleet.trip(),
+        }
+    }
+
+    /// How long the present window is, or the limit's period.
+    fn period(&self) -> Nanos {
+        let quota = &self.limit.quota;
+        match &self.body {
+            Body::Window { state, .. } => quota.windows().length(state.id()),
+            Body::Bucket { .. } | Body::Log(_) => quota.period(),
         }
     }
 
@@ -53,7 +62,7 @@ impl Cell {
         let own = edge.own(terms, now);
         let left = match &self.body {
             Body::Window { state, .. } if terms.supply == Supply::AtTheTurn => {
-                state.id().end(terms.period).since(now)
+                self.limit.quota.windows().end(state.id()).since(now)
             }
             _ => terms.period,
         };
@@ -142,9 +151,9 @@ impl Cell {
     pub(super) fn is_safe(&self, terms: &Terms, now: Timestamp) -> bool {
         match &self.body {
             Body::Window { state, .. } if terms.is_bounded() => {
-                let window = state.id();
-                now >= window.start(terms.period).after(terms.trip)
-                    && now.after(terms.trip) < window.end(terms.period)
+                let (windows, window) = (self.limit.quota.windows(), state.id());
+                now >= windows.start(window).after(terms.trip)
+                    && now.after(terms.trip) < windows.end(window)
             }
             _ => true,
         }
@@ -205,7 +214,7 @@ impl Cell {
         let terms = self.terms(fleet);
         let demand = match &self.body {
             Body::Window { state, ledger } => {
-                let begins = state.id().start(terms.period);
+                let begins = self.limit.quota.windows().start(state.id());
                 Demand::of(ledger.current.own(), each, begins, now, terms.memory())
             }
             Body::Bucket { ledger, .. } => {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Advised, Besides, Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
 use crate::counters::{By, Taken};
-use crate::units::{Answers, Cost, Key, Limit, Nanos, Timestamp};
+use crate::units::{Answers, Cost, Key, Limit, Nanos, Timestamp, Windows};
 
 /// What one limit said.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,15 @@ impl Judged {
     }
 
     /// The limit of a rule that said it, as callers are told of it.
-    fn of_limit<'s>(&self, limit: &'s Limit) -> DescribedLimit<'s> {
-        self.described((&limit.rule, &limit.name), &limit.answers, limit)
+    fn of_limit<'s>(&self, limit: &'s Limit, now: Timestamp) -> DescribedLimit<'s> {
+        let windows = limit.quota.windows();
+        DescribedLimit {
+            period: match windows {
+                Windows::Even(length) => length,
+                Windows::Calendar(_) => windows.length(windows.at(now)),
+            },
+            ..self.described((&limit.rule, &limit.name), &limit.answers, limit)
+        }
     }
 
     /// The limit that said it, as callers are told of it.
@@ -181,14 +188,14 @@ impl Tally {
         let advised = |(index, judged): (usize, Judged)| {
             let limit = limit_at(index)?;
             Some(Advised {
-                limit: judged.of_limit(limit),
+                limit: judged.of_limit(limit, now),
                 mode: limit.mode,
                 outcome: judged.outcome,
             })
         };
         let told = |(index, judged): (usize, Judged)| {
             let limit = limit_at(index).filter(|_| judged.outcome.has_figures())?;
-            Some(judged.of_limit(limit))
+            Some(judged.of_limit(limit, now))
         };
         let besides = (self.told.is_some() || !self.advice.is_empty()).then(|| {
             let mut all = self.told.unwrap_or_default();
@@ -216,7 +223,7 @@ impl Tally {
         };
         Decision {
             outcome,
-            limit: Some(judged.of_limit(limit)),
+            limit: Some(judged.of_limit(limit, now)),
             stale: judged.stale,
             now,
             besides,

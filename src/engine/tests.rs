@@ -1,4 +1,5 @@
 mod booking;
+mod calendar;
 mod descriptors;
 mod modes;
 mod reload;

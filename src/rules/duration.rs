@@ -7,9 +7,7 @@ pub enum DurationError {
     #[error("is not a duration; write 250ms, 1s, 1m, 1h, 1d or 1m30s")]
     Unreadable,
     /// A word for a stretch of the calendar.
-    #[error(
-        "is a calendar window, which this version does not have; write {0} for that fixed length"
-    )]
+    #[error("is not a duration; write {0} for that fixed length")]
     Calendar(&'static str),
     /// More than can be held.
     #[error("is too long for a duration; the longest window is 3660d")]

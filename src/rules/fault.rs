@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::DurationError;
 use super::expression::ExpressionError;
 use super::pattern::PatternError;
-use crate::units::{Algorithm, Consistency, Mode, Nanos, QuotaError, UnknownValue};
+use crate::units::{Algorithm, CalendarUnit, Consistency, Mode, Nanos, QuotaError, UnknownValue};
 
 pub use callers::CallerProblem;
 pub use descriptors::DescriptorProblem;
@@ -169,6 +169,44 @@ pub enum Problem {
         /// Why not.
         error: DurationError,
     },
+    /// Not a window, but nearly a stretch of the calendar.
+    #[error(
+        "{found} is not a window; write `{unit}` for that of the calendar, or {fixed} for that \
+         fixed length",
+        unit = unit.name(), fixed = unit.fixed()
+    )]
+    NearCalendar {
+        /// The text as it stands there.
+        found: String,
+        /// What was probably meant.
+        unit: CalendarUnit,
+    },
+    /// A window of the calendar that is not counted by fixed windows.
+    #[error(
+        "a `{unit}` of the calendar is counted by fixed_window, not by {algorithm}; write \
+         `algorithm: fixed_window`, or `window: {fixed}` for that fixed length",
+        unit = unit.name(), algorithm = algorithm.name(), fixed = unit.fixed()
+    )]
+    CalendarAlgorithm {
+        /// The window.
+        unit: CalendarUnit,
+        /// How it was to be counted.
+        algorithm: Algorithm,
+    },
+    /// No time zone has this name.
+    #[error("{found} is not a time zone{hint}")]
+    UnknownZone {
+        /// The text as it stands there.
+        found: String,
+        /// What was probably meant.
+        hint: String,
+    },
+    /// A time zone where it says nothing.
+    #[error(
+        "a window of {0} is the same in every time zone; leave time_zone out, or write \
+         `window: day`, `week` or `month`"
+    )]
+    ZoneOfNoCalendar(Nanos),
     /// A number too large to hold.
     #[error("{0} is too large; the largest number is 18446744073709551615")]
     TooLarge(String),

@@ -19,6 +19,7 @@ mod settings;
 mod target;
 mod tiers;
 mod when;
+mod window;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -62,7 +63,7 @@ pub(crate) const FILE: [&str; 9] = [
     "tiers",
     "strict_domains",
 ];
-const DEFAULTS: [&str; 8] = [
+const DEFAULTS: [&str; 9] = [
     "algorithm",
     "consistency",
     "on_store_loss",
@@ -71,8 +72,9 @@ const DEFAULTS: [&str; 8] = [
     "mode",
     "on_missing",
     "normalize",
+    "time_zone",
 ];
-const RULE: [&str; 31] = [
+const RULE: [&str; 32] = [
     "name",
     "endpoint",
     "method",
@@ -101,6 +103,7 @@ const RULE: [&str; 31] = [
     "on_missing",
     "normalize",
     "cost",
+    "time_zone",
     "domain",
     "descriptors",
     "replaces",

@@ -1,4 +1,5 @@
 mod answers;
+mod calendar;
 mod callers;
 mod descriptors;
 mod envoy;

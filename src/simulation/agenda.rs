@@ -5,26 +5,26 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::units::Timestamp;
 
-/// What will happen. Of things at the same moment, the one first entered is first.
+/// Things by the moment at which they happen; at the same moment, in the order in which
+/// they were entered.
 #[derive(Debug)]
 pub(super) struct Agenda<T> {
-    items: BinaryHeap<Reverse<Item<T>>>,
+    /// Each with its place among the things, which are too large to be moved about.
+    order: BinaryHeap<Reverse<(Timestamp, u64, usize)>>,
+    things: Vec<Option<T>>,
+    /// Places that nothing is in.
+    free: Vec<usize>,
     /// Things that were entered in their order.
-    steady: VecDeque<Item<T>>,
+    steady: VecDeque<(Timestamp, u64, T)>,
     entered: u64,
-}
-
-#[derive(Debug)]
-struct Item<T> {
-    at: Timestamp,
-    number: u64,
-    what: T,
 }
 
 impl<T> Default for Agenda<T> {
     fn default() -> Agenda<T> {
         Agenda {
-            items: BinaryHeap::new(),
+            order: BinaryHeap::new(),
+            things: Vec::new(),
+            free: Vec::new(),
             steady: VecDeque::new(),
             entered: 0,
         }
@@ -35,61 +35,43 @@ impl<T> Agenda<T> {
     pub(super) fn enter(&mut self, at: Timestamp, what: T) {
         let number = self.entered;
         self.entered += 1;
-        self.items.push(Reverse(Item { at, number, what }));
+        let place = self.free.pop().unwrap_or(self.things.len());
+        match self.things.get_mut(place) {
+            Some(free) => *free = Some(what),
+            None => self.things.push(Some(what)),
+        }
+        self.order.push(Reverse((at, number, place)));
     }
 
     /// The same, cheaper, for things of which each happens no sooner than the one that
     /// was entered so before it: timeouts.
     pub(super) fn enter_last(&mut self, at: Timestamp, what: T) {
-        if self.steady.back().is_some_and(|last| last.at > at) {
+        if self.steady.back().is_some_and(|(last, ..)| *last > at) {
             return self.enter(at, what);
         }
-        let number = self.entered;
+        self.steady.push_back((at, self.entered, what));
         self.entered += 1;
-        self.steady.push_back(Item { at, number, what });
     }
 
     /// The next thing that happens by `until`, and when.
     pub(super) fn next_until(&mut self, until: Timestamp) -> Option<(Timestamp, T)> {
-        let one = self.items.peek().map(|Reverse(item)| item);
-        let other = self.steady.front();
-        let steady = match (one, other) {
-            (Some(one), Some(other)) => other < one,
-            (None, Some(_)) => true,
-            _ => false,
-        };
-        let due = if steady { other } else { one }?.at <= until;
-        let item = match due {
-            false => None,
-            true if steady => self.steady.pop_front(),
-            true => self.items.pop().map(|Reverse(item)| item),
-        };
-        item.map(|item| (item.at, item.what))
-    }
-
-    /// How many things have been entered since the start.
-    pub(super) fn entered(&self) -> u64 {
-        self.entered
-    }
-}
-
-impl<T> PartialEq for Item<T> {
-    fn eq(&self, other: &Item<T>) -> bool {
-        self.number == other.number
-    }
-}
-
-impl<T> Eq for Item<T> {}
-
-impl<T> PartialOrd for Item<T> {
-    fn partial_cmp(&self, other: &Item<T>) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Item<T> {
-    fn cmp(&self, other: &Item<T>) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
+        let one = self
+            .order
+            .peek()
+            .map(|Reverse((at, number, _))| (*at, *number));
+        let other = self.steady.front().map(|(at, number, _)| (*at, *number));
+        let next = one
+            .into_iter()
+            .chain(other)
+            .min()
+            .filter(|(at, _)| *at <= until);
+        let (at, _) = next?;
+        if next == other {
+            return self.steady.pop_front().map(|(_, _, what)| (at, what));
+        }
+        let Reverse((_, _, place)) = self.order.pop()?;
+        self.free.push(place);
+        self.things.get_mut(place)?.take().map(|what| (at, what))
     }
 }
 

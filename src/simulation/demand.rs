@@ -47,6 +47,13 @@ pub(super) struct Demand {
     dice: Dice,
 }
 
+/// So few checks a second are thin.
+const THIN: f64 = 100.0;
+/// They are drawn for no longer at a time.
+const LONGEST: Nanos = Nanos::from_secs(3_600);
+/// More than what rounding adds.
+const SURELY: f64 = 1.0 - 1e-9;
+
 impl Demand {
     pub(super) fn new(
         rate: f64,
@@ -66,6 +73,22 @@ impl Demand {
         }
     }
 
+    /// Until when it may be drawn at a time from `now` on: a millisecond, or as long as a
+    /// check takes to come if it is thin; at most until it changes its shape.
+    pub(super) fn draw_until(&self, now: Timestamp) -> Timestamp {
+        let span = match self.rate < THIN {
+            true => seconds(1.0 / self.rate.max(f64::MIN_POSITIVE)).min(LONGEST),
+            false => Nanos::from_millis(1),
+        };
+        let passed = now.since(self.start);
+        let change = match self.shape {
+            Shape::Shifting { every, .. } => every.times(passed.get() / every.get().max(1) + 1),
+            Shape::Stepping { after } if passed < after => after,
+            _ => Nanos::MAX,
+        };
+        now.after(span.min(change.minus(passed).max(Nanos::new(1))))
+    }
+
     /// Adds to `arrivals` the checks that come from `from` until `until`, ordered by
     /// their time. The demand does not change its shape in between.
     pub(super) fn draw(&mut self, from: Timestamp, until: Timestamp, arrivals: &mut Vec<Arrival>) {
@@ -73,21 +96,29 @@ impl Demand {
             Shape::Bursting(clump) => clump.max(1),
             _ => 1,
         };
+        let span = until.since(from).as_secs_f64();
+        // The rate that was met last, and how likely it brings nothing in all that time.
+        let (mut last, mut nothing) = (0.0, 1.0);
         for node in 0..self.nodes {
             let rate = self.rate_of(node, from) / f64::from(clump);
             if rate <= 0.0 {
                 continue;
             }
-            let mut at = from;
-            loop {
-                at = at.after(seconds(self.dice.exponential() / rate));
-                if at >= until {
-                    break;
-                }
+            if rate != last {
+                (last, nothing) = (rate, (-rate * span).exp() * SURELY);
+            }
+            let mut rest = self.dice.rest();
+            if rest < nothing {
+                continue; // As the logarithm would say, which takes longer.
+            }
+            let mut at = from.after(seconds(-rest.ln() / rate));
+            while at < until {
                 for _ in 0..clump {
                     let key = self.keys.draw(&mut self.dice);
                     arrivals.push(Arrival { at, node, key });
                 }
+                rest = self.dice.rest();
+                at = at.after(seconds(-rest.ln() / rate));
             }
         }
         // Each node's are ordered already, which a stable sort makes use of.

@@ -41,9 +41,15 @@ impl Dice {
         probability > 0.0 && self.fraction() < probability
     }
 
+    /// A number above 0 up to 1: how likely nothing happens until the next of independent
+    /// events does.
+    pub fn rest(&mut self) -> f64 {
+        1.0 - self.fraction()
+    }
+
     /// The time to the next of independent events, in units of their mean distance.
     pub fn exponential(&mut self) -> f64 {
-        -(1.0 - self.fraction()).ln()
+        -self.rest().ln()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a simulation has measured.
 
-use super::truth::Closed;
+use super::truth::{Closed, Worst};
 use crate::units::Nanos;
 
 /// What a simulation has measured, from the first check on.
@@ -25,6 +25,8 @@ pub struct Figures {
     /// By how much the limit was exceeded in the windows in which a key wanted more
     /// than it, but for the first one.
     pub over: Over,
+    /// When that was worst, if it ever was.
+    pub worst: Option<Worst>,
     /// The same in the first window, in which no node had heard of the key.
     pub cold: Over,
     /// What was used of the limit in the windows of `over`, as a part of it.
@@ -111,6 +113,7 @@ impl Measured {
         self.closed.cold.extend(other.closed.cold);
         self.closed.over.extend(other.closed.over);
         self.closed.used += other.closed.used;
+        self.closed.worst = Worst::of(self.closed.worst, other.closed.worst);
         self.stale.sum += other.stale.sum;
         self.stale.count += other.stale.count;
         self.stale.max = self.stale.max.max(other.stale.max);
@@ -143,6 +146,7 @@ impl Measured {
         Figures {
             used: self.closed.used / windows,
             over: Over::of(self.closed.over),
+            worst: self.closed.worst,
             cold: Over::of(self.closed.cold),
             stale_mean: self.stale.sum / self.stale.count.max(1) as f64,
             stale_max: self.stale.max.as_secs_f64(),

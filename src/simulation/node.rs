@@ -14,7 +14,7 @@ use crate::sync::core::{Core, CoreConfig};
 use crate::sync::event::{Action, CallId, Event, Report, RoundTrip};
 use crate::sync::pacing::{Backoff, EXCHANGES_PER_SECOND, jittered, pause_before_reconnecting};
 use crate::sync::seal::{Seal, Told};
-use crate::sync::{Failure, Now};
+use crate::sync::{Failure, Fate, Now};
 use crate::units::{Algorithm, Cost, Nanos, Partitions, Quota, QuotaError, Timestamp};
 
 /// How a node's own clock runs.
@@ -84,7 +84,7 @@ pub(super) struct Node {
     exchanges: Quota,
     luck: Dice,
     leaving: bool,
-    reports: Vec<Report>,
+    news: Vec<Report>,
 }
 
 impl Node {
@@ -122,7 +122,7 @@ impl Node {
             exchanges,
             luck,
             leaving: false,
-            reports: Vec::new(),
+            news: Vec::new(),
         };
         node.connect(Nanos::ZERO, wants);
         Ok(node)
@@ -144,6 +144,16 @@ impl Node {
         self.under_way.first().copied()
     }
 
+    /// Whether this exchange is under way.
+    pub(super) fn waits_for(&self, call: CallId) -> bool {
+        self.under_way.contains(&call)
+    }
+
+    /// How many exchanges are under way.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving
     }
@@ -153,9 +163,21 @@ impl Node {
         self.core.is_idle() && self.backlog.is_empty()
     }
 
-    /// What was reported since the last time.
-    pub(super) fn take_reports(&mut self) -> Vec<Report> {
-        std::mem::take(&mut self.reports)
+    /// What of the store's health was reported since the last time.
+    pub(super) fn take_news(&mut self) -> impl Iterator<Item = Report> {
+        self.news.drain(..)
+    }
+
+    /// The first moment, on the store's clock, at which a tick would find anything to do,
+    /// as things are now.
+    pub(super) fn next_tick(&self) -> Timestamp {
+        if self.making.skew.drift != 0 || !self.backlog.is_empty() {
+            // A clock that drifts is looked at each time.
+            return Timestamp::EPOCH;
+        }
+        let due = self.core.next_tick(self.engine.counters());
+        let ahead = self.making.skew.ahead;
+        Timestamp::from_nanos(due.as_nanos().saturating_add_signed(ahead.saturating_neg()))
     }
 
     pub(super) fn tick(&mut self, wants: &mut Vec<Want>) {
@@ -299,7 +321,8 @@ impl Node {
                     wants.push(Want::Send(call, message));
                 }
                 Action::SetOffset(offset) => self.clock.set_offset(offset.nanos),
-                Action::Report(report) => self.reports.push(report),
+                Action::Report(report) if is_news(&report) => self.news.push(report),
+                Action::Report(_) => {}
             }
         }
         let now = self.clock.local();
@@ -317,13 +340,25 @@ impl Node {
     }
 }
 
+fn is_news(report: &Report) -> bool {
+    match report {
+        Report::StoreUp | Report::StoreLost(_) | Report::Disagreement(_) => true,
+        Report::Batch(fate, _) => *fate != Fate::Applied,
+        _ => false,
+    }
+}
+
 impl Making {
     /// What the node's own clock shows at `now` on the store's.
     fn local(&self, now: Timestamp) -> Timestamp {
         let passed = now.since(self.since).get();
-        let drift = i128::from(passed) * i128::from(self.skew.drift) / 1_000_000;
-        let ahead = i128::from(self.skew.ahead) + drift;
-        let ahead = i64::try_from(ahead).unwrap_or(0);
+        let ahead = match self.skew.drift {
+            0 => self.skew.ahead,
+            drift => {
+                let drift = i128::from(passed) * i128::from(drift) / 1_000_000;
+                i64::try_from(i128::from(self.skew.ahead) + drift).unwrap_or(0)
+            }
+        };
         Timestamp::from_nanos(now.as_nanos().saturating_add_signed(ahead))
     }
 }

@@ -6,7 +6,7 @@ use super::figures::{Figures, Measured};
 use super::network::Network;
 use super::node::Skew;
 use super::slice::Slice;
-use super::world::World;
+use super::world::{Until, World};
 use crate::rules::Faults;
 use crate::units::{Algorithm, Consistency, Nanos, Pace, Partitions, QuotaError, StoreLoss};
 
@@ -113,7 +113,7 @@ impl Default for Scenario {
             rate: 2_000.0,
             shape: Shape::Even,
             keys: 1,
-            slice: Slice::WHOLE,
+            slice: Slice::default(),
             zipf: 0.0,
             algorithm: Algorithm::FixedWindow,
             limit: 1_000,
@@ -148,18 +148,86 @@ impl Scenario {
     /// [`SimulationError`] if it makes no sense; nothing was simulated.
     pub fn measure(&self, mut progress: impl FnMut(Progress)) -> Result<Measured, SimulationError> {
         let mut world = World::new(self)?;
+        self.walk(&mut world, |world, done| {
+            progress(Progress {
+                done,
+                checks: world.checks(),
+            });
+            true
+        });
+        Ok(world.measured())
+    }
+
+    /// Simulates it up to `until`, and tells what happened last and how everything stood
+    /// then. `None` if it is over before.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if it makes no sense; nothing was simulated.
+    pub fn trace(&self, until: Until) -> Result<Option<String>, SimulationError> {
+        let mut world = World::new(self)?;
+        world.trace(until);
+        let mut traced = None;
+        self.walk(&mut world, |world, _| {
+            traced = world.traced();
+            traced.is_none()
+        });
+        Ok(traced)
+    }
+
+    /// Runs `world` up to the end, and asks now and then whether to go on; with the part
+    /// that is done.
+    fn walk(&self, world: &mut World, mut goes_on: impl FnMut(&World, f64) -> bool) {
         let span = self.window.times(u64::from(self.windows) + 1);
         let start = world.start();
         let mut passed = Nanos::ZERO;
+        // A thousand times, but no more often than ten times in a second of it.
+        let tenth = Nanos::from_millis(100);
+        let step = tenth.times(span.get() / 1_000 / tenth.get() + 1);
         while passed < span {
-            passed = passed.plus(Nanos::from_millis(100)).min(span);
+            passed = passed.plus(step).min(span);
             world.run_until(start.after(passed));
-            progress(Progress {
-                done: passed.as_secs_f64() / span.as_secs_f64(),
-                checks: world.checks(),
-            });
+            if !goes_on(world, passed.as_secs_f64() / span.as_secs_f64()) {
+                return;
+            }
         }
-        Ok(world.measured())
+    }
+
+    /// Whether it makes sense.
+    pub(super) fn check(&self) -> Result<(), SimulationError> {
+        let range = |holds: bool, what| {
+            if holds {
+                Ok(())
+            } else {
+                Err(SimulationError::Range(what))
+            }
+        };
+        range(
+            (1..=10_000).contains(&self.nodes),
+            "nodes: from 1 to 10,000",
+        )?;
+        range(
+            (1..=100_000_000).contains(&self.keys),
+            "keys: from 1 to 100,000,000",
+        )?;
+        range(
+            (0.0..=1e9).contains(&self.rate),
+            "rate: up to 1,000,000,000 a second",
+        )?;
+        range((0.0..=10.0).contains(&self.zipf), "zipf: from 0 to 10")?;
+        range(
+            (0.0..1.0).contains(&self.network.loss),
+            "loss: from 0 to below 1",
+        )?;
+        let named = |fault: &Fault| fault.trouble.nodes().all(|n| n < self.nodes as usize);
+        range(
+            self.faults.iter().all(named),
+            "a fault of a node that there is not",
+        )?;
+        let slow = |skew: &Skew| skew.drift.abs() <= 100_000;
+        range(
+            self.skews.iter().all(slow),
+            "drift: up to 100,000 millionths",
+        )
     }
 
     /// The rule file with the limit.

@@ -8,6 +8,8 @@
 //!
 //! [`Figures::store_busy`]: super::Figures::store_busy
 
+use std::sync::{Arc, OnceLock};
+
 use super::demand::Shape;
 use super::dice::weight;
 use super::scenario::Scenario;
@@ -15,12 +17,20 @@ use super::world::World;
 use crate::units::Limit;
 
 /// Which of so many slices of the keys is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Slice {
-    /// Its number, from zero.
-    pub number: u32,
-    /// How many there are.
-    pub of: u32,
+    number: u32,
+    of: u32,
+    /// Found out by the slice that is first, for all that were made with it.
+    parts: Arc<OnceLock<Parts>>,
+}
+
+/// All keys, by their slices.
+#[derive(Debug)]
+struct Parts {
+    numbers: Vec<Vec<u32>>,
+    /// The sum of all weights.
+    whole: f64,
 }
 
 /// The keys of a slice.
@@ -35,54 +45,111 @@ pub(super) struct Sliced {
 }
 
 /// A world of this many cells, on all nodes, is small enough not to be cut.
-const CELLS: u64 = 1 << 20;
+const WHOLE_CELLS: u64 = 1 << 20;
+/// So is one with so many checks.
+const WHOLE_CHECKS: f64 = 60e6;
+/// Of one that is cut, each slice has about so many cells, which a processor's cache
+/// holds, and checks.
+const CELLS: u64 = 1 << 18;
+const CHECKS: f64 = 2e6;
+/// So many keys in a slice at least, on average.
+const KEYS: u32 = 64;
 
 impl Slice {
+    /// The slices of so many, from the first one.
+    pub fn all(of: u32) -> impl Iterator<Item = Slice> {
+        let parts = Arc::default();
+        (0..of).map(move |number| Slice {
+            number,
+            of,
+            parts: Arc::clone(&parts),
+        })
+    }
+
+    /// Its number, from zero.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// How many there are.
+    pub fn of(&self) -> u32 {
+        self.of
+    }
+}
+
+impl Default for Slice {
     /// All keys.
-    pub const WHOLE: Slice = Slice { number: 0, of: 1 };
+    fn default() -> Slice {
+        Slice {
+            number: 0,
+            of: 1,
+            parts: Arc::default(),
+        }
+    }
 }
 
 impl Scenario {
-    /// The same in slices of which each fits into a few hundred megabytes: one, if the
-    /// fleet does, or if its checks come in bursts, which are of all keys.
+    /// How many checks there will be, about.
+    pub fn checks(&self) -> f64 {
+        self.rate * self.window.as_secs_f64() * (f64::from(self.windows) + 1.0)
+    }
+
+    /// The same in slices of which each is soon simulated, in little memory: one, if the
+    /// fleet is, or if its checks come in bursts, which are of all keys.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Casts saturate.
     pub fn slices(&self) -> Vec<Scenario> {
         let cells = u64::from(self.nodes) * u64::from(self.keys);
-        let wanted = u32::try_from(cells.div_ceil(CELLS)).unwrap_or(u32::MAX);
+        let is_small = cells <= WHOLE_CELLS && self.checks() <= WHOLE_CHECKS;
         // As many partitions in each.
-        let most = 1 << self.partitions.get().trailing_zeros();
-        let of = match self.shape {
-            Shape::Bursting(_) => 1,
-            _ => wanted.min(most).next_power_of_two(),
+        let most = (1 << self.partitions.get().trailing_zeros()).min(self.keys / KEYS);
+        let of = if is_small || most == 0 || matches!(self.shape, Shape::Bursting(_)) {
+            1
+        } else {
+            let by_cells = u32::try_from(cells.div_ceil(CELLS)).unwrap_or(u32::MAX);
+            let by_checks = (self.checks() / CHECKS) as u32;
+            // The largest power of two that is not too large.
+            let wanted = by_cells.max(by_checks).max(1).checked_next_power_of_two();
+            wanted.unwrap_or(1 << 31).min(1 << most.ilog2())
         };
-        let slice = |number| Scenario {
-            slice: Slice { number, of },
+        let slice = |slice| Scenario {
+            slice,
             ..self.clone()
         };
-        (0..of).map(slice).collect()
+        Slice::all(of).map(slice).collect()
     }
 
     /// The keys of the slice, as `limit` counts them.
     pub(super) fn sliced(&self, limit: &Limit) -> Sliced {
-        let all = (0..self.keys).map(|number| weight(number, self.zipf));
-        if self.slice == Slice::WHOLE {
+        if self.slice.of == 1 {
+            let all = (0..self.keys).map(|number| weight(number, self.zipf));
             return Sliced {
                 numbers: Vec::new(),
                 weights: all.collect(),
                 part: 1.0,
             };
         }
-        let whole: f64 = all.sum();
-        let is_here = |number: &u32| {
-            let partition = World::key(limit, *number).partition(self.partitions);
-            u32::from(partition.get()) % self.slice.of == self.slice.number
-        };
-        let numbers: Vec<u32> = (0..self.keys).filter(is_here).collect();
+        let parts = self.slice.parts.get_or_init(|| self.parts(limit));
+        let numbers = parts.numbers.get(self.slice.number as usize);
+        let numbers = numbers.cloned().unwrap_or_default();
         let weights: Vec<f64> = numbers.iter().map(|n| weight(*n, self.zipf)).collect();
-        let part = weights.iter().sum::<f64>() / whole;
+        let part = weights.iter().sum::<f64>() / parts.whole;
         Sliced {
             numbers,
             weights,
             part,
+        }
+    }
+
+    fn parts(&self, limit: &Limit) -> Parts {
+        let mut numbers = vec![Vec::new(); self.slice.of as usize];
+        for number in 0..self.keys {
+            let partition = World::key(limit, number).partition(self.partitions);
+            numbers[usize::from(partition.get()) % self.slice.of as usize].push(number);
+        }
+        let weights = (0..self.keys).map(|number| weight(number, self.zipf));
+        Parts {
+            numbers,
+            whole: weights.sum(),
         }
     }
 }
@@ -120,11 +187,11 @@ mod tests {
     }
 
     fn cut(scenario: &Scenario, of: u32) -> Figures {
-        let slice = |number| Scenario {
-            slice: Slice { number, of },
+        let slice = |slice| Scenario {
+            slice,
             ..scenario.clone()
         };
-        let measured = (0..of).map(|number| slice(number).measure(|_| ()).unwrap());
+        let measured = Slice::all(of).map(|one| slice(one).measure(|_| ()).unwrap());
         measured.reduce(Measured::join).unwrap().figures()
     }
 
@@ -133,9 +200,8 @@ mod tests {
         let scenario = fleet();
         let world = World::new(&scenario).unwrap();
         let of = 8;
-        let sliced: Vec<Sliced> = (0..of)
-            .map(|number| {
-                let slice = Slice { number, of };
+        let sliced: Vec<Sliced> = Slice::all(of)
+            .map(|slice| {
                 let scenario = Scenario { slice, ..fleet() };
                 scenario.sliced(&world.limits()[0])
             })
@@ -180,11 +246,9 @@ mod tests {
     #[test]
     fn some_slices_scaled_tell_what_the_store_has_to_do_for_all() {
         let whole = cut(&fleet(), 1);
-        let slice = |number| Scenario {
-            slice: Slice { number, of: 8 },
-            ..fleet()
-        };
-        let measured = (0..4).map(|number| slice(number).measure(|_| ()).unwrap());
+        let slice = |slice| Scenario { slice, ..fleet() };
+        let some = Slice::all(8).take(4);
+        let measured = some.map(|one| slice(one).measure(|_| ()).unwrap());
         let some = measured.reduce(Measured::join).unwrap().scaled(8, 4);
         let some = some.figures();
         assert_eq!(some.hellos, whole.hellos);
@@ -208,8 +272,18 @@ mod tests {
             ..fleet()
         };
         let slices = large.slices();
-        assert_eq!(slices.len(), 64);
-        assert_eq!(slices[63].slice, Slice { number: 63, of: 64 });
+        assert_eq!(slices.len(), 256);
+        let last = &slices[255].slice;
+        assert_eq!((last.number(), last.of()), (255, 256));
+        let asked = Scenario {
+            rate: 1_000_000.0,
+            keys: 50_000,
+            window: Nanos::from_secs(60),
+            windows: 1,
+            ..fleet()
+        };
+        assert_eq!(asked.slices().len(), 64);
+        assert_eq!(Scenario { keys: 1, ..asked }.slices().len(), 1);
         let bursting = Scenario {
             shape: Shape::Bursting(5),
             ..large

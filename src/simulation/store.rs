@@ -83,7 +83,7 @@ impl SimStore {
         let lends = remembers && micros(time) >= micros_up(seal::lent_from(slot));
         let mut turn = Turn::new(batch, fits, lends, time, announced);
         match batch.id.slot.space {
-            Space::Windows { .. } => self.windows(batch, &mut turn),
+            Space::Windows { .. } | Space::Calendar(_) => self.windows(batch, &mut turn),
             Space::Buckets { .. } => self.buckets(batch, &mut turn),
         }
         let Turn {
@@ -139,9 +139,9 @@ impl SimStore {
             let State::Window(mut state) = State::fresh(&limit.quota) else {
                 return None;
             };
-            let start = slot.window.start(space.length());
+            let start = slot.start();
             let counts_from = match (limit.quota.algorithm(), limit.consistency) {
-                (Algorithm::SlidingWindow, _) => start.before(space.length()),
+                (Algorithm::SlidingWindow, _) => slot.previous().start(),
                 (_, Consistency::Bounded) => seal::lent_from(slot),
                 _ => start,
             };

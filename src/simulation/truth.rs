@@ -1,7 +1,7 @@
 //! What really happened, seen by somebody who sees the whole fleet at once.
 
 use crate::algorithms::State;
-use crate::units::{Algorithm, Cost, MAX_LOG_AMOUNT, Quota, QuotaError, Timestamp};
+use crate::units::{Algorithm, Cost, MAX_LOG_AMOUNT, Nanos, Quota, QuotaError, Timestamp};
 
 /// The same algorithm as the fleet's, for every key, fed with what the fleet has
 /// really admitted and when. Its clock is the store's.
@@ -23,8 +23,9 @@ struct KeyTruth {
     window: u64,
     demanded: u64,
     admitted: u64,
-    /// The most that was used beyond the limit at any moment of it.
+    /// The most that was used beyond the limit at any moment of it, and when.
     excess: u64,
+    worst_at: Timestamp,
 }
 
 /// What the windows were like in which a key wanted more than its limit.
@@ -36,6 +37,29 @@ pub(super) struct Closed {
     pub(super) over: Vec<f64>,
     /// What was used of the limit in those others: parts of it, added up.
     pub(super) used: f64,
+    /// The worst moment of all those others.
+    pub(super) worst: Option<Worst>,
+}
+
+/// When a limit was exceeded most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worst {
+    /// By how much, as a part of it.
+    pub over: f64,
+    /// The number of the caller.
+    pub caller: u32,
+    /// How long after the first check.
+    pub after: Nanos,
+}
+
+impl Worst {
+    /// The worse one; of equals, the first.
+    pub(super) fn of(one: Option<Worst>, other: Option<Worst>) -> Option<Worst> {
+        match (one, other) {
+            (Some(one), Some(other)) if other.over > one.over => Some(other),
+            (one, other) => one.or(other),
+        }
+    }
 }
 
 /// What the truth has to say about one refusal.
@@ -64,6 +88,7 @@ impl Truth {
             demanded: 0,
             admitted: 0,
             excess: 0,
+            worst_at: start,
         };
         Ok(Truth {
             meter,
@@ -83,7 +108,10 @@ impl Truth {
         of.demanded = of.demanded.saturating_add(cost.get());
         of.admitted = of.admitted.saturating_add(cost.get());
         let used = of.take(&meter, cost, now);
-        of.excess = of.excess.max(used.saturating_sub(capacity));
+        let excess = used.saturating_sub(capacity);
+        if excess > of.excess {
+            (of.excess, of.worst_at) = (excess, now);
+        }
     }
 
     /// `cost` was refused for `key` at `now`.
@@ -107,10 +135,16 @@ impl Truth {
         of.map_or(0, |of| of.take(&self.meter, Cost::ZERO, now))
     }
 
+    /// The same, for looking at it.
+    pub(super) fn peek(&self, key: u32, now: Timestamp) -> u64 {
+        let of = self.keys.get(key as usize).cloned();
+        of.map_or(0, |mut of| of.take(&self.meter, Cost::ZERO, now))
+    }
+
     /// Ends all windows, and answers what they were like.
     pub(super) fn close(mut self) -> Closed {
-        for of in &mut self.keys {
-            of.close(&self.quota, &mut self.closed);
+        for (key, of) in (0..).zip(&mut self.keys) {
+            of.close(key, self.start, &self.quota, &mut self.closed);
         }
         self.closed
     }
@@ -120,7 +154,7 @@ impl Truth {
         let of = self.keys.get_mut(key as usize)?;
         let window = now.since(self.start).get() / self.quota.period().get().max(1);
         if window != of.window {
-            of.close(&self.quota, &mut self.closed);
+            of.close(key, self.start, &self.quota, &mut self.closed);
             of.window = window;
         }
         Some(of)
@@ -134,13 +168,19 @@ impl KeyTruth {
         meter.capacity().saturating_sub(left)
     }
 
-    fn close(&mut self, quota: &Quota, closed: &mut Closed) {
+    fn close(&mut self, key: u32, start: Timestamp, quota: &Quota, closed: &mut Closed) {
         if self.demanded > quota.amount() {
             let over = part(self.excess, quota.capacity());
             if self.window == 0 {
                 closed.cold.push(over);
             } else {
                 closed.over.push(over);
+                let worst = Worst {
+                    over,
+                    caller: key,
+                    after: self.worst_at.since(start),
+                };
+                closed.worst = Worst::of(closed.worst, Some(worst).filter(|w| w.over > 0.0));
                 closed.used += part(self.admitted.min(quota.amount()), quota.amount());
             }
         }
@@ -156,7 +196,6 @@ pub(super) fn part(of: u64, whole: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Nanos;
 
     const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
 
@@ -216,6 +255,9 @@ mod tests {
         truth.admitted(0, Cost::new(10), at(1_100));
         let closed = truth.close();
         assert_eq!((closed.cold, closed.over), (vec![2.0], vec![2.9]));
+        let worst = closed.worst.unwrap();
+        assert_eq!((worst.over, worst.caller), (2.9, 0));
+        assert_eq!(worst.after, Nanos::from_millis(1_100));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 mod events;
 mod judge;
+mod ticks;
+mod trace;
 mod trouble;
 
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use super::agenda::Agenda;
 use super::demand::{Arrival, Demand};
 use super::dice::{Dice, Weighted};
 use super::figures::{Figures, Stale};
-use super::node::{Making, Node, Skew};
+use super::node::{Making, Node};
 use super::scenario::{Scenario, SimulationError};
 use super::slice::Sliced;
 use super::store::{SimStore, Terms};
@@ -23,6 +25,8 @@ use crate::sync::event::Report;
 use crate::sync::pacing;
 use crate::units::{Cost, Key, KeySecret, Limit, Nanos, Timestamp};
 use events::Happening;
+use trace::Trace;
+pub use trace::Until;
 
 /// Everything.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub struct World {
     terms: Terms,
     demand: Option<Demand>,
     dice: Dice,
+    /// How often a node polls its sync.
+    poll: Nanos,
     limits: Vec<Arc<Limit>>,
     sliced: Sliced,
     truth: Truth,
@@ -59,6 +65,11 @@ pub struct World {
     dumps: Vec<(usize, SimStore)>,
     admissions: Option<Vec<Admission>>,
     news: Vec<News>,
+    /// How much has happened, checks among it, and what is told of it.
+    steps: u64,
+    trace: Option<Trace>,
+    /// Which turns of the sweep find anything; all, if nothing is said.
+    sweeps: Vec<bool>,
     arrivals: Vec<Arrival>,
 }
 
@@ -69,6 +80,10 @@ struct Place {
     /// Grows whenever the node starts anew, so that what was meant for its former life
     /// is told apart.
     life: u64,
+    /// When it started: the first of its polls.
+    since: Timestamp,
+    /// When it will next tick, as far as is known.
+    ticks_at: Option<Timestamp>,
     /// How many partitions part it from the store.
     parted: u32,
     /// The store's life that the node's connection leads to.
@@ -109,12 +124,14 @@ pub struct News {
     pub report: Report,
 }
 
-/// Demand is drawn for so long at a time.
+/// What is under way is looked at so often, when it is waited for.
 const STEP: Nanos = Nanos::from_millis(1);
 /// So long before the first check the nodes start: time to find each other.
 const WARM_UP: Nanos = Nanos::from_secs(3);
 /// About when it all happens.
 const EPOCH: Timestamp = Timestamp::from_nanos(1_800_000_000_000_000_000);
+/// So few cells may leave whole turns of the sweep without any.
+const FEW_CELLS: u64 = 1_000;
 /// The cells of one node, at most: as many as memory holds.
 const MAX_CELLS: usize = usize::MAX;
 
@@ -133,7 +150,28 @@ impl World {
     /// # Errors
     /// [`SimulationError`] if the scenario makes no sense.
     pub fn with_rules(scenario: &Scenario, rules: &str) -> Result<World, SimulationError> {
-        check(scenario)?;
+        World::at(scenario, rules, None)
+    }
+
+    /// The same, with the first check at `start`: near the turn of a window that is too long
+    /// to be waited for.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if the scenario makes no sense.
+    pub fn starting_at(
+        scenario: &Scenario,
+        rules: &str,
+        start: Timestamp,
+    ) -> Result<World, SimulationError> {
+        World::at(scenario, rules, Some(start))
+    }
+
+    fn at(
+        scenario: &Scenario,
+        rules: &str,
+        start: Option<Timestamp>,
+    ) -> Result<World, SimulationError> {
+        scenario.check()?;
         let secret = KeySecret::public();
         let defaults = Defaults {
             pace: scenario.pace,
@@ -150,16 +188,14 @@ impl World {
             .first()
             .ok_or(SimulationError::Range("there is no limit"))?;
         let quota = measured.quota;
-        let start = EPOCH
-            .after(WARM_UP)
-            .window(quota.period())
-            .next()
-            .start(quota.period());
+        let windows = quota.windows();
+        let next = || windows.end(windows.at(EPOCH.after(WARM_UP)));
+        let start = start.unwrap_or_else(next);
         let now = start.before(WARM_UP);
         let mut dice = Dice::new(scenario.seed);
-        if scenario.slice.number > 0 {
+        if scenario.slice.number() > 0 {
             // Chance of its own.
-            dice = Dice::new(dice.number() ^ u64::from(scenario.slice.number));
+            dice = Dice::new(dice.number() ^ u64::from(scenario.slice.number()));
         }
         let sliced = scenario.sliced(measured);
         let keys = Weighted::new(sliced.weights.clone());
@@ -174,6 +210,8 @@ impl World {
         let place = |_| Place {
             node: None,
             life: 0,
+            since: now,
+            ticks_at: None,
             parted: 0,
             leads_to: 0,
             last_there: now,
@@ -203,6 +241,7 @@ impl World {
             defaults,
             demand: Some(demand),
             dice,
+            poll: pacing::poll(scenario.pace),
             limits,
             truth: Truth::new(quota, sliced.count(), start)?,
             sliced,
@@ -211,12 +250,16 @@ impl World {
             dumps: Vec::new(),
             admissions: None,
             news: Vec::new(),
+            steps: 0,
+            trace: None,
+            sweeps: Vec::new(),
             arrivals: Vec::new(),
         };
-        let poll = pacing::poll(scenario.pace);
         for node in 0..world.places.len() {
             // No two nodes tick at the same moment.
-            let at = world.now.after(Nanos::new(world.dice.below(poll.get())));
+            let at = world
+                .now
+                .after(Nanos::new(world.dice.below(world.poll.get())));
             world.agenda.enter(at, Happening::Starts { node });
         }
         world.enter_faults();
@@ -244,13 +287,6 @@ impl World {
     /// Batches that were sent so far.
     pub fn batches(&self) -> u64 {
         self.tally.batches
-    }
-
-    /// Where it stands, for telling where something went wrong.
-    pub fn place(&self) -> String {
-        let passed = self.now.since(self.start);
-        let (seed, step) = (self.scenario.seed, self.agenda.entered());
-        format!("seed {seed}, step {step}, {passed} after the start")
     }
 
     /// How often the node has started.
@@ -315,11 +351,16 @@ impl World {
     /// Runs until `end` on the store's clock, with the demand.
     pub fn run_until(&mut self, end: Timestamp) {
         while self.now < end {
-            let until = self.now.after(STEP).min(end);
             let mut arrivals = std::mem::take(&mut self.arrivals);
-            if let Some(demand) = &mut self.demand {
-                demand.draw(self.now.max(self.start), until, &mut arrivals);
-            }
+            let from = self.now.max(self.start);
+            let until = match &mut self.demand {
+                None => end,
+                Some(demand) => {
+                    let until = demand.draw_until(from).min(end);
+                    demand.draw(from, until, &mut arrivals);
+                    until
+                }
+            };
             for arrival in arrivals.drain(..) {
                 self.happen_until(arrival.at);
                 let node = arrival.node as usize;
@@ -364,16 +405,20 @@ impl World {
         let making = Making {
             boot: Boot::new(self.dice.number()),
             partitions: self.scenario.partitions,
-            poll: pacing::poll(self.scenario.pace),
+            poll: self.poll,
             skew: skew.unwrap_or_default(),
             since: self.start,
         };
         let luck = self.dice.fork();
+        if self.sweeps.is_empty() {
+            self.sweeps = self.used_turns(engine.counters());
+        }
         let mut wants = Vec::new();
         let started = Node::start(engine, making, self.now, luck, &mut wants);
         let place = &mut self.places[node];
         place.life += 1;
         place.node = started.ok();
+        (place.since, place.ticks_at) = (self.now, Some(self.now));
         let life = place.life;
         self.agenda.enter(self.now, Happening::Ticks { node, life });
         self.agenda
@@ -385,44 +430,20 @@ impl World {
     }
 }
 
-fn check(scenario: &Scenario) -> Result<(), SimulationError> {
-    let range = |holds: bool, what| {
-        if holds {
-            Ok(())
-        } else {
-            Err(SimulationError::Range(what))
+impl World {
+    /// Which turns of the sweep find any of few cells; nothing for many.
+    fn used_turns(&self, counters: &Counters) -> Vec<bool> {
+        let keys = u32::try_from(self.sliced.count()).unwrap_or(u32::MAX);
+        if u64::from(keys) * self.limits.len() as u64 > FEW_CELLS {
+            return Vec::new();
         }
-    };
-    range(
-        (1..=10_000).contains(&scenario.nodes),
-        "nodes: from 1 to 10,000",
-    )?;
-    range(
-        (1..=100_000_000).contains(&scenario.keys),
-        "keys: from 1 to 100,000,000",
-    )?;
-    let slice = scenario.slice;
-    range(
-        slice.number < slice.of,
-        "slice: one of those that there are",
-    )?;
-    range(
-        (0.0..=1e9).contains(&scenario.rate),
-        "rate: up to 1,000,000,000 a second",
-    )?;
-    range((0.0..=10.0).contains(&scenario.zipf), "zipf: from 0 to 10")?;
-    range(
-        (0.0..1.0).contains(&scenario.network.loss),
-        "loss: from 0 to below 1",
-    )?;
-    let named = |fault: &super::Fault| fault.trouble.nodes().all(|n| n < scenario.nodes as usize);
-    range(
-        scenario.faults.iter().all(named),
-        "a fault of a node that there is not",
-    )?;
-    let slow = |skew: &Skew| skew.drift.abs() <= 100_000;
-    range(
-        scenario.skews.iter().all(slow),
-        "drift: up to 100,000 millionths",
-    )
+        let mut turns = vec![false; counters.sweeps_per_round()];
+        for limit in &self.limits {
+            for place in 0..keys {
+                let key = World::key(limit, self.sliced.number(place));
+                turns[counters.turn_of(key)] = true;
+            }
+        }
+        turns
+    }
 }

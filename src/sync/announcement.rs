@@ -3,18 +3,20 @@
 use rmp::decode::{read_int, read_str_len};
 
 use crate::counters::{Announcement, Level, Slot, Space};
-use crate::units::{Key, Nanos, Timestamp, WindowId};
+use crate::units::{Calendar, Key, Nanos, Timestamp, WindowId};
 
 /// The channel of a fleet's announcements.
 pub fn channel(fleet: &str) -> String {
     format!("{fleet}:full")
 }
 
-/// The form of a slot in an announcement: `w60000000000+1:29411237` or `b36:25`.
+/// The form of a slot in an announcement: `w60000000000+1:29411237`, `cmonth:674` or
+/// `b36:25`.
 pub(super) fn slot_name(slot: Slot) -> String {
     let window = slot.window.get();
     match slot.space {
         Space::Windows { length, kept } => format!("w{}+{kept}:{window}", length.get()),
+        Space::Calendar(calendar) => format!("c{calendar}:{window}"),
         Space::Buckets { exponent } => format!("b{exponent}:{window}"),
     }
 }
@@ -51,6 +53,9 @@ fn parse_slot(name: &str) -> Option<Slot> {
             length: Nanos::new(length.parse().ok()?),
             kept: kept.parse().ok()?,
         }
+    } else if let Some(calendar) = space.strip_prefix('c') {
+        // Of another, no rule here has counted anything.
+        Space::Calendar(Calendar::known(calendar)?)
     } else {
         Space::Buckets {
             exponent: space.strip_prefix('b')?.parse().ok().filter(|e| *e < 64)?,
@@ -76,6 +81,7 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::CalendarUnit;
 
     #[test]
     fn slots_are_read_as_they_are_written() {
@@ -84,6 +90,7 @@ mod tests {
                 length: Nanos::from_millis(62),
                 kept: 16,
             },
+            Space::Calendar(Calendar::new(CalendarUnit::Day, "asia/kathmandu").unwrap()),
             Space::Buckets { exponent: 36 },
         ];
         for space in spaces {
@@ -93,7 +100,9 @@ mod tests {
             };
             assert_eq!(parse_slot(&slot_name(slot)), Some(slot));
         }
-        for junk in ["", "w1:2", "b64:1", "b-1:1", "x1+1:1", "w1+1", "w1+256:1"] {
+        for junk in [
+            "", "w1:2", "b64:1", "b-1:1", "x1+1:1", "w1+1", "w1+256:1", "cyear:1", "c:1", "cday@:1",
+        ] {
             assert_eq!(parse_slot(junk), None, "{junk}");
         }
     }

@@ -1,5 +1,7 @@
 //! The sync without its socket: events and the time go in, actions come out.
 
+mod next;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Now;

@@ -10,8 +10,8 @@ use redis::{Cmd, Value};
 
 use super::error::Failure;
 use super::wire::text;
-use crate::counters::{Slot, Space};
-use crate::units::{Nanos, Timestamp};
+use crate::counters::Slot;
+use crate::units::Timestamp;
 
 pub(super) const SEAL: &str = include_str!("../../lua/seal.lua");
 
@@ -70,8 +70,7 @@ impl Seal {
     /// Whether nothing was forgotten that counts in `slot`, or in the slots before it that
     /// are weighed with it; nor was any lease of it.
     pub fn covers(&self, slot: Slot) -> bool {
-        let start = slot.window.start(slot.space.length());
-        self.since <= start.before(slot.reach())
+        self.since <= slot.remembered_from()
     }
 }
 
@@ -93,19 +92,13 @@ impl Told {
 
 /// The first moment at which something is lent of `slot`, a window.
 pub(crate) fn lent_from(slot: Slot) -> Timestamp {
-    let length = slot.space.length();
-    slot.window.start(length).before(lead(length))
-}
-
-/// How long before a window of this length begins something is lent of it.
-pub(crate) fn lead(length: Nanos) -> Nanos {
-    length.divided_by(2)
+    slot.start().before(slot.lead())
 }
 
 /// Whether leases of `slot` may be bound to the store's memory: of a bucket nothing is lent
 /// that must not be forgotten.
 pub(super) fn is_sealed(slot: Slot) -> bool {
-    matches!(slot.space, Space::Windows { .. })
+    slot.space.counts()
 }
 
 /// The name of the seal of `fleet`.
@@ -133,7 +126,8 @@ pub fn read(value: &Value) -> Result<Seal, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Algorithm, Quota, WindowId};
+    use crate::counters::Space;
+    use crate::units::{Algorithm, Nanos, Quota, WindowId};
 
     #[test]
     fn a_seal_is_read_as_it_stands_and_nonsense_is_told_from_it() {

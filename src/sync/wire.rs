@@ -68,7 +68,7 @@ impl Wire {
         let mut command = redis::cmd("EVALSHA");
         let HashId { partition, slot } = batch.id;
         let mut packed = Packed::with_capacity(128 + 18 * batch.cells.len());
-        let buckets = matches!(slot.space, Space::Buckets { .. });
+        let buckets = !slot.space.counts();
         let sealed = sealed(batch);
         let seal_fields = if sealed.is_empty() { 0 } else { 3 };
         packed.array(10 + usize::from(buckets) + seal_fields);
@@ -81,9 +81,10 @@ impl Wire {
         packed.text(&batch.new.to_string());
         packed.number(slot.time_to_live().as_millis_ceil());
         packed.number(u64::from(batch.previous.is_none()));
-        packed.number(match slot.space {
-            Space::Windows { length, .. } => slot.window.end(length).as_nanos() / 1_000,
-            Space::Buckets { .. } => 0,
+        packed.number(if buckets {
+            0
+        } else {
+            slot.end().as_nanos() / 1_000
         });
         packed.text(&announcement::slot_name(slot));
         packed.text(&self.channel);
@@ -112,7 +113,7 @@ impl Wire {
             packed.number(ask.announced_from);
         }
         match slot.space {
-            Space::Windows { .. } => {
+            Space::Windows { .. } | Space::Calendar(_) => {
                 command.arg(self.window.get_hash());
                 if sealed.is_empty() {
                     command.arg(1).arg(self.key(partition, slot));
@@ -129,7 +130,7 @@ impl Wire {
                 }
             }
             Space::Buckets { .. } => {
-                packed.number(slot.space.length().get().div_ceil(1_000));
+                packed.number(slot.length().get().div_ceil(1_000));
                 command.arg(self.bucket.get_hash()).arg(3);
                 for slot in [slot, slot.previous(), slot.next()] {
                     command.arg(self.key(partition, slot));

@@ -3,19 +3,19 @@ use std::sync::Arc;
 use super::{Answers, KeyHasher, KeySecret, Nanos, Quota};
 
 /// The name of one counter space, the same on every node and after every reload:
-/// rule, tier, algorithm and period, but not the amount. Changing 100 to 50 keeps
-/// what was used; another period or algorithm counts afresh.
+/// rule, tier, algorithm and windows, but not the amount. Changing 100 to 50 keeps
+/// what was used; another window, time zone or algorithm counts afresh.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LimitId(Arc<str>);
 
 impl LimitId {
     /// The id of the limit of `quota`'s shape in `tier` of `rule`.
     pub fn new(rule: &str, tier: &str, quota: &Quota) -> LimitId {
-        let (algorithm, period) = (quota.algorithm().name(), quota.period());
+        let (algorithm, windows) = (quota.algorithm().name(), quota.windows());
         // Lengths first, so that no choice of names makes two limits one.
         LimitId(
             format!(
-                "{}:{rule}/{}:{tier}/{algorithm}/{period}",
+                "{}:{rule}/{}:{tier}/{algorithm}/{windows}",
                 rule.len(),
                 tier.len()
             )

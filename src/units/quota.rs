@@ -1,4 +1,4 @@
-use super::Nanos;
+use super::{Calendar, Nanos, Windows};
 
 /// The largest amount of a sliding log: it remembers every admitted hit, so its
 /// amount bounds its memory (16 bytes a hit).
@@ -57,6 +57,7 @@ pub struct Quota {
     amount: u64,
     period: Nanos,
     burst: u64,
+    calendar: Option<Calendar>,
 }
 
 /// Why a quota cannot be computed with.
@@ -96,6 +97,7 @@ impl Quota {
         amount: 0,
         period: Nanos::from_secs(1),
         burst: 0,
+        calendar: None,
     };
 
     /// `amount` per `period`, counted by `algorithm`. `burst` is the capacity of
@@ -131,7 +133,20 @@ impl Quota {
             amount,
             period,
             burst: burst.unwrap_or(amount),
+            calendar: None,
         })
+    }
+
+    /// `amount` in each window of the `calendar`, counted by fixed windows. An amount of 0
+    /// is a ban.
+    pub const fn calendar(amount: u64, calendar: Calendar) -> Quota {
+        Quota {
+            algorithm: Algorithm::FixedWindow,
+            amount,
+            period: calendar.unit().usual_length(),
+            burst: amount,
+            calendar: Some(calendar),
+        }
     }
 
     /// How it counts.
@@ -144,7 +159,18 @@ impl Quota {
         self.amount
     }
 
-    /// The window, or the time in which a bucket refills by `amount`.
+    /// The windows that it counts in; of a bucket or a log, which have none, such as are as
+    /// long as its period.
+    pub const fn windows(&self) -> Windows {
+        match self.calendar {
+            None => Windows::Even(self.period),
+            Some(calendar) => Windows::Calendar(calendar),
+        }
+    }
+
+    /// The window, or the time in which a bucket refills by `amount`. Of the windows of a
+    /// calendar this is the usual length ([`CalendarUnit`](super::CalendarUnit)), which
+    /// none need have.
     pub const fn period(&self) -> Nanos {
         self.period
     }

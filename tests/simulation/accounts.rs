@@ -6,7 +6,9 @@ use tidegate::simulation::{Dice, Fault, Memory, Network, Scenario, Trouble, Valu
 use tidegate::sync::event::Report;
 use tidegate::units::{Algorithm, Cost, Nanos};
 
-use crate::kit::{admitted, counted, each_seed, noise, quiet, settle, traffic_for, whole};
+use crate::kit::{
+    admitted, counted, each_seed, noise, quiet, settle, traced, traffic_for, whole, world,
+};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const COUNTED: [Algorithm; 3] = [
@@ -17,7 +19,7 @@ const COUNTED: [Algorithm; 3] = [
 
 /// A second of traffic in `scenario`, and then rest.
 fn second_of(scenario: &Scenario) -> World {
-    let mut world = World::new(scenario).unwrap();
+    let mut world = world(scenario);
     play(&mut world, scenario);
     assert!(
         world.batches() >= 10,
@@ -78,7 +80,7 @@ fn what_another_limit_refuses_is_given_back() {
         };
         let rules = "rules:\n- name: simulated\n  algorithm: fixed_window\n  limits:\n    default:\n    \
                      - { requests: 1000000, window: 1h }\n    - { requests: 30, window: 2h }\n";
-        let mut world = World::with_rules(&scenario, rules).unwrap();
+        let mut world = traced(World::with_rules(&scenario, rules).unwrap());
         play(&mut world, &scenario);
         settle(&mut world);
         let (admissions, checks) = (world.admissions().len() as u64, world.checks());
@@ -227,7 +229,7 @@ fn a_late_batch_lands_in_its_own_window() {
             network: noise(0.2, 0.1),
             ..quiet(seed, Algorithm::FixedWindow)
         };
-        let mut world = World::new(&scenario).unwrap();
+        let mut world = world(&scenario);
         play(&mut world, &scenario);
         world.set_network(Network::default());
         // As long as the hashes live.
@@ -280,7 +282,7 @@ fn a_crash_loses_what_was_not_yet_sent_and_no_more() {
             }],
             ..quiet(seed, Algorithm::FixedWindow)
         };
-        let mut world = World::new(&scenario).unwrap();
+        let mut world = world(&scenario);
         for _ in 0..4 {
             play(&mut world, &scenario);
         }

@@ -1,11 +1,11 @@
 //! How far from its limit a fleet is.
 
 use tidegate::simulation::{
-    Fault, Figures, Memory, Network, Scenario, Service, Shape, Skew, Trouble, World,
+    Fault, Figures, Memory, Network, Scenario, Service, Shape, Skew, Trouble,
 };
 use tidegate::units::{Algorithm, Consistency, Cost, Nanos, StoreLoss};
 
-use crate::kit::each_seed;
+use crate::kit::{each_seed, world};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 const SHAPES: [(&str, Shape); 4] = [
@@ -323,7 +323,7 @@ fn a_burst_of_one_caller_at_one_node_is_hardly_refused() {
                         windows: 1,
                         ..Scenario::default()
                     };
-                    let mut world = World::new(&scenario).unwrap();
+                    let mut world = world(&scenario);
                     let begin = world.start().after(SECOND.times(3));
                     world.run_until(begin);
                     let mut admitted = 0;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::simulation::{Dice, Fault, Memory, Scenario, Shape, Trouble, World};
+use tidegate::simulation::{Dice, Fault, Memory, Scenario, Shape, Trouble};
 use tidegate::units::{Algorithm, Consistency, Nanos, StoreLoss};
 
 use crate::chaos::{any_faults, any_network, any_skews};
-use crate::kit::each_seed;
+use crate::kit::{each_seed, world};
 
 fn bounded(seed: u64, dice: &mut Dice, algorithm: Algorithm) -> Scenario {
     let shapes = [Shape::Even, Shape::Skewed(0.9), Shape::Bursting(8)];
@@ -31,7 +31,7 @@ fn bounded(seed: u64, dice: &mut Dice, algorithm: Algorithm) -> Scenario {
 
 /// Runs it, and answers how many windows were used up.
 fn nothing_is_over(scenario: &Scenario, span: Nanos) -> usize {
-    let mut world = World::new(scenario).unwrap();
+    let mut world = world(scenario);
     world.remember_admissions();
     world.run_until(world.start().after(span));
     let mut windows: BTreeMap<_, u64> = BTreeMap::new();
@@ -103,7 +103,7 @@ fn a_sliding_window_is_never_over_either() {
             },
         }];
         nothing_is_over(&scenario, Nanos::from_secs(6));
-        let mut world = World::new(&scenario).unwrap();
+        let mut world = world(&scenario);
         world.run_until(world.start().after(Nanos::from_secs(6)));
         let place = world.place();
         let figures = world.figures();
@@ -127,7 +127,7 @@ fn a_store_that_has_forgotten_lends_again_when_its_windows_are_over() {
             after: Nanos::from_millis(1_100 + dice.below(800)),
             trouble: Trouble::StoreFlushed,
         }];
-        let mut world = World::new(&scenario).unwrap();
+        let mut world = world(&scenario);
         world.run_until(world.start().after(Nanos::from_secs(4)));
         world.remember_admissions();
         world.run_until(world.now().after(scenario.window));

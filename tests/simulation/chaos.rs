@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use tidegate::simulation::{Dice, Fault, Memory, Network, Scenario, Shape, Skew, Trouble, World};
 use tidegate::units::{Algorithm, Cost, Nanos};
 
-use crate::kit::{admitted, counted, each_seed, noise, quiet, settle, settle_up, traffic_for};
+use crate::kit::{
+    admitted, counted, each_seed, noise, quiet, settle, settle_up, traffic_for, world,
+};
 
 fn millis(dice: &mut Dice, most: u64) -> Nanos {
     Nanos::from_millis(dice.below(most))
@@ -99,7 +101,7 @@ fn whatever_happens_nothing_is_lost_but_with_the_dead_and_nothing_counts_twice()
                 faults: any_faults(&mut dice, 3),
                 ..quiet(seed, algorithm)
             };
-            let mut world = World::new(&scenario).unwrap();
+            let mut world = world(&scenario);
             world.remember_admissions();
             world.run_until(world.now().after(Nanos::from_secs(1)));
             traffic_for(&mut world, &mut dice, 3, 20, Nanos::from_millis(2_500));
@@ -146,7 +148,7 @@ fn whatever_happens_no_cell_refuses_for_longer_than_its_window_afterwards() {
             seed,
             ..Scenario::default()
         };
-        let mut world = World::new(&scenario).unwrap();
+        let mut world = world(&scenario);
         world.run_until(world.start().after(Nanos::from_millis(3_500)));
         world.end_demand();
         let place = format!("{}, {:?}", algorithm.name(), scenario.faults);
@@ -196,7 +198,7 @@ fn whatever_happens_what_was_lent_and_not_spent_goes_back() {
                 limit: 50 + dice.below(200),
                 ..quiet(seed, algorithm)
             };
-            let mut world = World::new(&scenario).unwrap();
+            let mut world = world(&scenario);
             world.remember_admissions();
             world.run_until(world.now().after(Nanos::from_secs(1)));
             traffic_for(&mut world, &mut dice, 3, 10, Nanos::from_millis(2_500));

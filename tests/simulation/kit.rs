@@ -2,8 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::simulation::{Chaos, Count, Dice, Network, Scenario, Value, World};
+use tidegate::simulation::{Chaos, Count, Dice, Network, Scenario, Until, Value, World};
 use tidegate::units::{Algorithm, Cost, Limit, Nanos, Pace, Partitions};
+
+/// Makes a world. That of the one seed in `TIDEGATE_SEED` tells in its place what happened
+/// last, up to the step in `TIDEGATE_UNTIL` if there is one.
+pub(crate) fn world(scenario: &Scenario) -> World {
+    traced(World::new(scenario).unwrap())
+}
+
+/// The same for a world that is made.
+pub(crate) fn traced(mut world: World) -> World {
+    let step = std::env::var("TIDEGATE_UNTIL").map(|step| step.parse().unwrap());
+    if std::env::var_os("TIDEGATE_SEED").is_some() {
+        world.trace(Until::Step(step.unwrap_or(u64::MAX)));
+    }
+    world
+}
 
 /// Runs `scene` for each seed, or for the one in `TIDEGATE_SEED`, and says which one
 /// failed.

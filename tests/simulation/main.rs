@@ -7,5 +7,6 @@
 mod accounts;
 mod accuracy;
 mod bounded;
+mod calendar;
 mod chaos;
 mod kit;

@@ -55,8 +55,9 @@ fn choose(rows: &[Row], target: f64) -> Option<Advice<'_>> {
     } else if let Some(row) = longest(&|row| worst(row) <= target) {
         Choice::Within(row)
     } else {
+        // Of equals, the longest.
         let by_worst = |a: &&Row, b: &&Row| worst(a).total_cmp(&worst(b));
-        Choice::None(rows.iter().min_by(by_worst)?)
+        Choice::None(rows.iter().rev().min_by(by_worst)?)
     };
     let mode = choice.row().mode;
     Some(Advice { mode, choice })
@@ -102,6 +103,8 @@ mod tests {
         assert_eq!(choice(0.01), Choice::Within(&rows[1]));
         assert_eq!(choice(0.5), Choice::Within(&rows[2]));
         assert_eq!(choice(0.0), Choice::None(&rows[0]));
+        let alike = [row(10, 9, 0.02), row(100, 9, 0.02), row(1_000, 9, 0.03)];
+        assert_eq!(advise(&alike, 0.01)[0].choice, Choice::None(&alike[1]));
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use super::mode::read_mode;
 use super::values::{Rate, Spread, read_algorithm, read_percent};
-use super::values::{read_exponent, read_interval, read_loss};
+use super::values::{read_delay, read_exponent, read_interval, read_loss, read_until};
 use crate::app::config::{read_duration, read_number};
+use crate::simulation::Until;
 use crate::units::{Algorithm, Consistency, Nanos};
 
 const FLEET: &str = "The fleet and what is asked of it";
@@ -33,8 +34,9 @@ The columns:
   refused   the part of all checks refused although the fleet was below its limit at
             that moment. Where more is wanted than the limit admits, this means only
             that the room went to somebody else: look at what was used
-  store     what it carried out in a second for the whole fleet, how busy a Redis is
-            with it, and all bytes, with what it answered and announced
+  store     what it carried out in a second for the whole fleet, two of which are each
+            node's word that it lives, how busy a Redis is with it, and all bytes, with
+            what it answered and announced
   age       how old the store's word was at a check
   plain     over and commands of a plain fixed interval. Fixed window: over =
             (1 - sum of the squares of the nodes' shares) x demand/limit x
@@ -47,14 +49,14 @@ not simulated.
 
 The same command line prints the same figures on every machine.
 
-A large fleet takes long. From 400,000 checks in a window on there are fewer windows,
-down to 1 after the first. With more than a million cells (nodes x callers) the
-callers are cut into slices by their partition in the store, each of them simulated
+A large fleet takes long. From 200,000 checks in a window on there are fewer windows,
+down to 1 after the first. With more than a million cells (nodes x callers) or 60
+million checks the callers are cut into slices by their partition in the store, each of them simulated
 for itself with all nodes, on as many cores as there are; slices never wait for each
-other in the store, so look whether it is busy. With more than 60 million checks for
-an interval only some of the slices are simulated, and so only some of the callers,
-but all nodes; what the store has to do is scaled. --windows and --sample ask for
-more.";
+other in the store, so look whether it is busy. With more than 20 million checks for
+an interval only some of the slices are simulated: callers whom a hash of their key
+chooses, however much they ask, with all nodes. What the store has to do is scaled;
+the worst window is that of those callers. --windows and --sample ask for more.";
 
 /// The arguments of `tidegate simulate`.
 #[derive(clap::Args)]
@@ -112,11 +114,11 @@ pub(in crate::app) struct SimulateArgs {
 
     /// The quickest round trip to the store
     #[arg(long, value_name = "DURATION", default_value = "1ms", help_heading = NETWORK,
-          value_parser = read_duration)]
+          value_parser = read_delay)]
     pub(super) rtt: Nanos,
     /// How much longer each way takes on average
     #[arg(long, value_name = "DURATION", default_value = "0s", help_heading = NETWORK,
-          value_parser = read_duration)]
+          value_parser = read_delay)]
     pub(super) jitter: Nanos,
     /// The part of the messages that are lost and sent again, such as 1%
     #[arg(long, value_name = "PERCENT", default_value = "0%", help_heading = NETWORK,
@@ -145,6 +147,10 @@ pub(in crate::app) struct SimulateArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = RUN,
           value_parser = |text: &str| read_number::<u64>(text, 0, u64::MAX))]
     pub(super) seed: u64,
+    /// Stop the first of the intervals with this step, or so long after the first check,
+    /// and print what happened last and how everything stood
+    #[arg(long, value_name = "STEP|DURATION", help_heading = RUN, value_parser = read_until)]
+    pub(super) until: Option<Until>,
     /// How much the worst window may go over, for the recommendation
     #[arg(long, value_name = "PERCENT", default_value = "1%", help_heading = RUN,
           value_parser = read_percent)]

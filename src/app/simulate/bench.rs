@@ -28,6 +28,12 @@ impl Row {
     pub(super) fn is_asked(&self) -> bool {
         self.mode == Consistency::Strict
     }
+
+    /// Whether it is known how busy the store is, and with how many bytes: what single
+    /// checks cost it is not measured.
+    pub(super) fn knows_cost(&self) -> bool {
+        self.figures.asked == 0 && !self.is_asked()
+    }
 }
 
 enum Word {

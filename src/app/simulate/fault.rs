@@ -35,6 +35,15 @@ pub(super) enum SimulateFault {
     /// The limit admits nothing.
     #[error("--rules: the limit {0} admits nothing; write --limit with what it is to admit")]
     Ban(String),
+    /// The limit counts by a calendar.
+    #[error(
+        "--rules: the limit {limit} counts by a calendar, which is not simulated; write \
+         --window with a fixed length, such as {instead}"
+    )]
+    Calendar {
+        limit: String,
+        instead: &'static str,
+    },
     /// The limit cannot be computed with.
     #[error("{flag}: {error}")]
     Quota {
@@ -70,6 +79,9 @@ pub(super) enum SimulateFault {
         interval: Nanos,
         too_short: bool,
     },
+    /// The moment never comes.
+    #[error("--until: all is over before; write an earlier step or moment, or more --windows")]
+    OverBefore,
     /// The rate is more than can be simulated.
     #[error("--rate: {0} checks a second; write at most 1000000000")]
     Rate(f64),

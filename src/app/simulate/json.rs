@@ -59,13 +59,17 @@ pub(super) fn object(plan: &Plan, rows: &[Row]) -> Value {
 fn row(row: &Row) -> Value {
     let figures = &row.figures;
     let a_second = |count: u64| count as f64 / figures.seconds.max(f64::MIN_POSITIVE);
-    // What single checks cost the store is not measured.
-    let known = |figure: f64| (!row.is_asked()).then_some(figure);
+    let known = |figure: f64| row.knows_cost().then_some(figure);
     json!({
         "mode": mode_name(row.mode),
         "sync_interval_ms": millis(row.every),
         "over": over(&figures.over),
         "cold": over(&figures.cold),
+        "worst_moment": figures.worst.map(|worst| json!({
+            "over": worst.over,
+            "caller": worst.caller,
+            "after_ms": worst.after.as_secs_f64() * 1e3,
+        })),
         "used": figures.used,
         "checks": figures.checks,
         "admitted": figures.admitted,

@@ -10,7 +10,7 @@ use super::values::{Rate, Spread, percent_text, shape_text};
 use crate::app::{config, surroundings};
 use crate::rules::{AppliedLimits, RuleSet};
 use crate::simulation::{Network, Scenario, Shape};
-use crate::units::{Algorithm, Consistency, Limit, LimitId, Nanos, Pace, Quota};
+use crate::units::{Algorithm, Consistency, Limit, LimitId, Nanos, Pace, Quota, Windows};
 
 /// What is simulated.
 #[derive(Debug)]
@@ -39,10 +39,12 @@ const INTERVALS: [Nanos; 3] = [
 /// How many windows after the first are simulated, where it is not said and does not
 /// take too long.
 const WINDOWS: f64 = 100.0;
-/// What takes too long: so many checks, or looks of a node at what it has to send.
-const STEPS: f64 = 40e6;
+/// What takes too long: so many checks, or seconds of one node, which take as long as so
+/// many checks even if nothing is asked of it.
+const STEPS: f64 = 20e6;
+const IDLE: f64 = 5.0;
 /// The checks of one interval from which on not all slices are simulated, unless asked.
-const SAMPLED: f64 = 60e6;
+const SAMPLED: f64 = 20e6;
 /// The longest simulation: three years of virtual time.
 const LONGEST: Nanos = Nanos::from_secs(3 * 366 * 86_400);
 
@@ -166,11 +168,7 @@ impl Plan {
                 1
             }
             Some(part) => part_of(all, part),
-            None => {
-                let windows = f64::from(self.common.windows) + 1.0;
-                let checks = self.common.rate * self.common.window.as_secs_f64() * windows;
-                part_of(all, SAMPLED / checks)
-            }
+            None => part_of(all, SAMPLED / self.common.checks()),
         };
     }
 
@@ -324,6 +322,13 @@ fn base_of(path: &Path, args: &SimulateArgs) -> Result<Base, Vec<SimulateFault>>
     if limit.quota.is_ban() && args.limit.is_none() {
         return Err(vec![SimulateFault::Ban(name)]);
     }
+    if let (Windows::Calendar(calendar), None) = (limit.quota.windows(), args.window) {
+        let instead = calendar.unit().fixed();
+        return Err(vec![SimulateFault::Calendar {
+            limit: name,
+            instead,
+        }]);
+    }
     Ok(Base {
         quota: quota(args, Some(&limit.quota)).map_err(|fault| vec![fault])?,
         consistency: limit.consistency,
@@ -414,8 +419,8 @@ fn intervals(
 /// How many windows are simulated where it is not said.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Casts saturate.
 fn affordable(common: &Scenario) -> u32 {
-    let looks = f64::from(common.nodes) / Pace::default().min_interval.as_secs_f64();
-    let steps = common.window.as_secs_f64() * (common.rate + looks);
+    let idle = f64::from(common.nodes) * IDLE;
+    let steps = common.window.as_secs_f64() * (common.rate + idle);
     let most = match common.shape {
         // To see the demand both low and high.
         Shape::Stepping { .. } => 4.0,

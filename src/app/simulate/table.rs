@@ -9,7 +9,7 @@ use super::mode::mode_name;
 use super::plan::Plan;
 use super::values::{percent_text, shape_text};
 use crate::simulation::Over;
-use crate::units::Nanos;
+use crate::units::{Algorithm, Consistency, Nanos};
 
 /// What was simulated, the table, and what to make of it.
 pub(super) fn text(plan: &Plan, rows: &[Row]) -> String {
@@ -23,7 +23,7 @@ pub(super) fn text(plan: &Plan, rows: &[Row]) -> String {
 }
 
 #[allow(clippy::cast_precision_loss)] // For people.
-fn heading(plan: &Plan) -> String {
+pub(super) fn heading(plan: &Plan) -> String {
     let common = &plan.common;
     let mut heading = format!(
         "{} of {} in {}",
@@ -128,10 +128,9 @@ fn table(plan: &Plan, rows: &[Row]) -> String {
 
 fn cells(row: &Row) -> [String; 14] {
     let figures = &row.figures;
-    // What single checks cost the store is not measured.
-    let known = |text: String| match row.is_asked() {
-        false => text,
-        true => NONE.to_owned(),
+    let known = |text: String| match row.knows_cost() {
+        true => text,
+        false => NONE.to_owned(),
     };
     let over = |over: &Over, of: fn(&Over) -> f64| match over.windows {
         0 => NONE.to_owned(),
@@ -161,6 +160,7 @@ fn cells(row: &Row) -> [String; 14] {
 /// What there is nothing to say of.
 const NONE: &str = "-";
 
+#[allow(clippy::cast_precision_loss)] // For people.
 fn advice(plan: &Plan, rows: &[Row]) -> String {
     let plain = Plain::of(&plan.common);
     let target = percent_text(plan.target);
@@ -179,12 +179,14 @@ fn advice(plan: &Plan, rows: &[Row]) -> String {
             ),
             Choice::None(_) => format!(
                 "{mode}: no interval here keeps the worst window within {target}; nearest is \
-                 --sync-interval {every}:\n  {worst}, for {commands} commands/s. \
-                 Try others, or a shorter --rtt."
+                 --sync-interval {every}:\n  {worst}, for {commands} commands/s.{}{}",
+                one_check(plan),
+                instead(plan, advice.mode),
             ),
             Choice::Asked(_) => format!(
-                "{mode}: each check is put to the store, whatever the interval: {worst} over, \
-                 for {commands} commands/s."
+                "{mode}: each check is put to the store, whatever the interval, and waits {} \
+                 and more for it:\n  {worst} over, for {commands} commands/s.",
+                plan.common.network.round_trip
             ),
             Choice::NeverFull(_) => format!(
                 "{mode}: nobody wanted more than the limit, so no interval exceeds it; the \
@@ -194,6 +196,21 @@ fn advice(plan: &Plan, rows: &[Row]) -> String {
         };
         text.push_str(&said);
         text.push('\n');
+        if figures.asked > 0 && !row.is_asked() {
+            let part = percent(figures.asked as f64 / figures.checks.max(1) as f64);
+            let trip = plan.common.network.round_trip;
+            let _infallible = writeln!(
+                text,
+                "  {part} of the checks were put to the store, and wait {trip} and more for it."
+            );
+        }
+        if let Some(worst) = figures.worst.filter(|_| plan.common.slices().len() == 1) {
+            let _infallible = writeln!(
+                text,
+                "  Its worst moment: add --consistency {mode} --sync-interval {every} --until {}",
+                Nanos::from_millis(worst.after.as_millis_ceil())
+            );
+        }
     }
     for row in rows
         .iter()
@@ -223,6 +240,33 @@ fn plain_for(plain: &Plain, over: f64) -> String {
         Some(_) => " No plain limiter is as exact on average\n  with an interval of 1ms or more."
             .to_owned(),
         None => String::new(),
+    }
+}
+
+/// What a small limit cannot do.
+#[allow(clippy::cast_precision_loss)] // For people.
+fn one_check(plan: &Plan) -> String {
+    let part = 1.0 / plan.common.burst.unwrap_or(plan.common.limit) as f64;
+    match part > plan.target {
+        true => format!(" One check is {} of it.", percent(part)),
+        false => String::new(),
+    }
+}
+
+/// What exceeds nothing.
+fn instead(plan: &Plan, mode: Consistency) -> &'static str {
+    let lends = matches!(
+        plan.common.algorithm,
+        Algorithm::FixedWindow | Algorithm::SlidingWindow
+    );
+    match mode {
+        Consistency::Approximate | Consistency::Local if lends => {
+            "\n  Try shorter ones; --consistency bounded or strict exceeds nothing."
+        }
+        Consistency::Approximate | Consistency::Local => {
+            "\n  Try shorter ones; --consistency strict exceeds nothing."
+        }
+        _ => "",
     }
 }
 
@@ -278,11 +322,16 @@ fn bytes(count: f64) -> String {
     format!("{} GB", grouped(rest))
 }
 
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Casts saturate.
 fn seconds(seconds: f64) -> String {
     if seconds < 0.9995 {
         format!("{}ms", grouped(seconds * 1e3))
-    } else {
+    } else if seconds < 99.95 {
         format!("{seconds:.1}s")
+    } else {
+        Nanos::from_secs(seconds.round() as u64)
+            .rounded()
+            .to_string()
     }
 }
 
@@ -304,6 +353,10 @@ mod tests {
             [12.0, 1_234.0, 45e6].map(bytes),
             ["12 B", "1.2 kB", "45 MB"]
         );
-        assert_eq!([0.0012, 0.5, 2.04].map(seconds), ["1.2ms", "500ms", "2.0s"]);
+        let times = [0.0012, 0.5, 2.04, 171.5, 90_061.0];
+        assert_eq!(
+            times.map(seconds),
+            ["1.2ms", "500ms", "2.0s", "2m52s", "1d2h"]
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::rules::{DurationError, parse_duration};
-use crate::simulation::Shape;
+use crate::simulation::{Shape, Until};
 use crate::units::{Algorithm, Nanos};
 
 /// Why a text cannot be used, and what to write instead.
@@ -36,6 +36,12 @@ pub(super) enum BadValue {
     /// Not an interval that a daemon may have.
     #[error("{0} is out of range; write a duration from 1ms to 1h")]
     Interval(Nanos),
+    /// Not the time a message takes.
+    #[error("write a duration such as 500us, 0.5ms, 1ms or 1s")]
+    Delay,
+    /// Neither a step nor a duration.
+    #[error("write a step, such as 12345, or how long after the first check, such as 1s500ms")]
+    Until,
     /// None of the words.
     #[error("write one of {0}")]
     NotOneOf(String),
@@ -188,6 +194,30 @@ pub(super) fn read_interval(text: &str) -> Result<Nanos, BadValue> {
     Ok(interval)
 }
 
+/// How long a message takes: also microseconds, and parts of milliseconds.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // It is in range.
+pub(super) fn read_delay(text: &str) -> Result<Nanos, BadValue> {
+    if let Ok(delay) = parse_duration(text) {
+        return Ok(delay);
+    }
+    let micros = text.strip_suffix("us").map(|number| (number, 1e3));
+    let millis = text.strip_suffix("ms").map(|number| (number, 1e6));
+    let (number, unit) = micros.or(millis).ok_or(BadValue::Delay)?;
+    let number: f64 = number.parse().map_err(|_| BadValue::Delay)?;
+    let nanos = number * unit;
+    if !(0.0..=3.6e12).contains(&nanos) {
+        return Err(BadValue::Delay);
+    }
+    Ok(Nanos::new(nanos.round() as u64))
+}
+
+/// A step, or a moment after the first check.
+pub(super) fn read_until(text: &str) -> Result<Until, BadValue> {
+    let step = text.parse().map(Until::Step);
+    step.or_else(|_| read_delay(text).map(Until::After))
+        .map_err(|_| BadValue::Until)
+}
+
 /// The name of an algorithm.
 pub(super) fn read_algorithm(text: &str) -> Result<Algorithm, BadValue> {
     let mut all = Algorithm::ALL.into_iter();
@@ -237,6 +267,20 @@ mod tests {
         assert_eq!(read("lumpy"), Err(BadValue::Shape));
         let five = read("stepping:5").unwrap_err().to_string();
         assert!(five.starts_with("`5` is not a duration; write"), "{five}");
+    }
+
+    #[test]
+    fn a_message_may_take_part_of_a_millisecond() {
+        for (text, micros) in [("500us", 500), ("0.5ms", 500), ("20ms", 20_000), ("0s", 0)] {
+            assert_eq!(read_delay(text), Ok(Nanos::new(micros * 1_000)), "{text}");
+        }
+        for wrong in ["5", "-1ms", "0.5", "us", "nanms", "1e30ms", "0.5s"] {
+            assert_eq!(read_delay(wrong), Err(BadValue::Delay), "{wrong}");
+        }
+        assert_eq!(read_until("12"), Ok(Until::Step(12)));
+        let after = Until::After(Nanos::from_millis(1_500));
+        assert_eq!(read_until("1s500ms"), Ok(after));
+        assert_eq!(read_until("soon"), Err(BadValue::Until));
     }
 
     #[test]

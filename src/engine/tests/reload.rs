@@ -16,7 +16,7 @@ fn compiled(rules: &str) -> RuleSet {
     RuleSet::compile(&[source], &defaults).unwrap().rules
 }
 
-fn reload(engine: &Engine, rules: &str) {
+pub(super) fn reload(engine: &Engine, rules: &str) {
     let mut rules = compiled(rules);
     rules.follow(engine.snapshot().rules());
     engine.replace(rules);

@@ -365,9 +365,9 @@ impl<C> CheckJson<'_, C> {
             ("request", self.request.is_some()),
             ("attributes", self.attributes.is_some()),
             ("cost", self.cost.is_some()),
-            ("id", self.id.is_some()),
             ("domain", self.domain.is_some()),
             ("entries", self.entries.is_some()),
+            ("id", self.id.is_some()),
         ]
         .into_iter()
         .find_map(|(name, given)| given.then_some(name))

@@ -209,7 +209,7 @@ fn limit_told(applied: &Applied<'_>, said: &Said) -> LimitTold {
         limit: limit.name.to_string(),
         algorithm: quota.algorithm().name().to_owned(),
         amount: quota.amount(),
-        window: quota.period().to_string(),
+        window: quota.windows().to_string(),
         burst: quota.algorithm().is_bucket().then(|| quota.capacity()),
         mode: limit.mode.name().to_owned(),
         consistency: limit.consistency.name().to_owned(),

@@ -1,15 +1,18 @@
 use std::collections::HashMap;
 
 use super::super::fault::{CallerProblem, Problem};
-use super::super::reader::{Fields, Report, Spot, duration, entries, flag, near, number};
+use super::super::reader::{Fields, Report, Spot, entries, flag, near, number};
 use super::super::tiers::DEFAULT_TIER;
 use super::super::tree::{Node, Value};
 use super::policies::{self, Policies};
 use super::settings::Settings;
+use super::window::{self, TIME_ZONE, Window};
 use super::{idle, is_name, name, quote};
-use crate::units::{Algorithm, Consistency, Mode, Nanos, Pace, Quota, QuotaError, StoreLoss};
+use crate::units::{
+    Algorithm, Consistency, Mode, Nanos, Pace, Quota, QuotaError, StoreLoss, Windows,
+};
 
-pub(super) const LIMIT: [&str; 13] = [
+pub(super) const LIMIT: [&str; 14] = [
     "requests",
     "amount",
     "window",
@@ -23,6 +26,7 @@ pub(super) const LIMIT: [&str; 13] = [
     "sync_min_interval",
     "sync_max_interval",
     "strict_timeout",
+    TIME_ZONE,
 ];
 /// The largest count that a script in the store holds exactly.
 const STORE_MAX: u64 = (1 << 53) - 1;
@@ -53,7 +57,7 @@ pub(in crate::rules) struct LimitSpec {
 struct Found<'n> {
     /// All names of the rule's limits, each with its line.
     names: &'n mut HashMap<String, usize>,
-    seen: HashMap<(Algorithm, Nanos), usize>,
+    seen: HashMap<(Algorithm, Windows), usize>,
     limits: Vec<LimitSpec>,
 }
 
@@ -280,7 +284,7 @@ impl<'s> Scope<'s> {
         let Some(limit) = self.limit(tier, node, spot, report) else {
             return;
         };
-        let shape = (limit.quota.algorithm(), limit.quota.period());
+        let shape = (limit.quota.algorithm(), limit.quota.windows());
         if let Some(line) = found.seen.get(&shape) {
             report.fault(spot, Problem::DuplicateLimit(*line));
             return;
@@ -321,14 +325,13 @@ impl<'s> Scope<'s> {
             report.fault(spot, Problem::Missing("window", "window: 1m"));
         }
         let amount = fields.with(amount_field, spot, report, number);
-        let window = fields.with("window", spot, report, duration);
+        let window = fields.with("window", spot, report, window::window);
         let burst = fields.with("burst", spot, report, number);
         let stated_name = fields.with("name", spot, report, name);
         let count_denied = fields.with("count_denied", spot, report, flag);
         let own = Settings::read(&fields, spot, report);
         let pace = own.pace(&fields, Some(&self.settings), self.defaults, spot, report);
         let settings = own.over(&self.settings);
-        let algorithm = settings.algorithm.unwrap_or(Algorithm::SlidingWindow);
         let consistency = settings.consistency.unwrap_or_default();
 
         let (amount, window) = (amount?, window?);
@@ -339,7 +342,27 @@ impl<'s> Scope<'s> {
             let at = fields.get(field).map_or(spot.at, |node| node.at);
             report.fault(&spot.field(field, at), problem);
         };
-        let quota = match Quota::new(algorithm, amount, window, burst) {
+        let algorithm = settings.algorithm.unwrap_or(match window {
+            Window::Duration(_) => Algorithm::SlidingWindow,
+            Window::Calendar(_) => Algorithm::FixedWindow,
+        });
+        let quota = match window {
+            Window::Duration(length) => {
+                if own.time_zone.is_some() {
+                    at(TIME_ZONE, Problem::ZoneOfNoCalendar(length));
+                }
+                Quota::new(algorithm, amount, length, burst)
+            }
+            Window::Calendar(unit) if algorithm != Algorithm::FixedWindow => {
+                at("window", Problem::CalendarAlgorithm { unit, algorithm });
+                return None;
+            }
+            Window::Calendar(_) if burst.is_some() => Err(QuotaError::BurstNotABucket(algorithm)),
+            Window::Calendar(unit) => {
+                Ok(window::quota(amount, unit, settings.time_zone.as_deref())?)
+            }
+        };
+        let quota = match quota {
             Ok(quota) => quota,
             Err(error) => {
                 let field = match error {
@@ -371,12 +394,12 @@ impl<'s> Scope<'s> {
             report.warn(&spot.field(amount_field, node), problem);
         }
         if let Some(burst) = burst.filter(|burst| *burst > amount)
-            && window >= Nanos::from_secs(3_600)
+            && quota.period() >= Nanos::from_secs(3_600)
         {
             let problem = Problem::BurstOverRate {
                 burst,
                 amount,
-                window,
+                window: quota.period(),
             };
             let node = fields.get("burst").map_or(spot.at, |node| node.at);
             report.warn(&spot.field("burst", node), problem);
@@ -387,7 +410,7 @@ impl<'s> Scope<'s> {
             let problem = Problem::NotAsked(mode, consistency);
             report.warn(spot, problem);
         }
-        let name = stated_name.unwrap_or_else(|| format!("{tier}/{window}"));
+        let name = stated_name.unwrap_or_else(|| format!("{tier}/{}", quota.windows()));
         Some(LimitSpec {
             name: self.name(&name),
             quota,

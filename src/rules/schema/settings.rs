@@ -2,6 +2,7 @@ use super::super::fault::Problem;
 use super::super::reader::{Fields, Report, Spot, duration, word};
 use super::super::tree::Node;
 use super::answers::AnswersSpec;
+use super::window::{TIME_ZONE, time_zone};
 use crate::rules::preflight::Preflight;
 use crate::units::{Algorithm, Consistency, Mode, Nanos, Pace, STRICT_TIMEOUTS, StoreLoss};
 
@@ -20,6 +21,8 @@ pub(super) struct Settings {
     pub(super) answers: AnswersSpec,
     /// Of files and rules alone.
     pub(super) mode: Option<Mode>,
+    /// Of windows of the calendar alone.
+    pub(super) time_zone: Option<String>,
 }
 
 pub(super) const INTERVAL: &str = "sync_interval";
@@ -59,6 +62,7 @@ impl Settings {
                 let modes = [Mode::Enforce, Mode::Shadow, Mode::Soft];
                 word(node, spot, &modes.map(|mode| (mode.name(), mode)), report)
             }),
+            time_zone: fields.with(TIME_ZONE, spot, report, time_zone),
         }
     }
 
@@ -75,6 +79,7 @@ impl Settings {
             preflight: self.preflight.or(wider.preflight),
             answers: self.answers.over(&wider.answers),
             mode: self.mode.or(wider.mode),
+            time_zone: self.time_zone.clone().or_else(|| wider.time_zone.clone()),
         }
     }
 

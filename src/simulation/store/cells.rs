@@ -2,8 +2,7 @@
 //! does this: every rounding is the same.
 
 use super::micros;
-use crate::counters::{Announcement, Ask, Delta, Level};
-use crate::counters::{Slot, Space};
+use crate::counters::{Announcement, Ask, Delta, Level, Slot};
 use crate::sync::batch::Batch;
 use crate::units::{Consistency, Cost, Key, Timestamp};
 
@@ -78,10 +77,7 @@ impl<'a> Turn<'a> {
         announced: &'a mut Vec<Announcement>,
     ) -> Turn<'a> {
         let slot = batch.id.slot;
-        let open = match slot.space {
-            Space::Windows { length, .. } => micros(time) < micros(slot.window.end(length)),
-            Space::Buckets { .. } => true,
-        };
+        let open = !slot.space.counts() || micros(time) < micros(slot.end());
         Turn {
             time,
             totals: Vec::with_capacity(batch.cells.len()),
@@ -92,7 +88,7 @@ impl<'a> Turn<'a> {
             open,
             slot,
             now: float(micros(time)),
-            slice: float(slot.space.length().get().div_ceil(1_000)),
+            slice: float(slot.length().get().div_ceil(1_000)),
             announced,
         }
     }

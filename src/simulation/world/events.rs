@@ -4,8 +4,8 @@ use super::super::node::{Message, Node, Reply, Want};
 use super::super::sizes;
 use super::{News, World};
 use crate::counters::Announcement;
-use crate::sync::event::{CallId, Report};
-use crate::sync::{Failure, Fate, pacing};
+use crate::sync::event::CallId;
+use crate::sync::{Failure, pacing};
 use crate::units::{Nanos, Timestamp};
 
 /// Something that happens.
@@ -100,13 +100,16 @@ impl World {
     }
 
     fn happen(&mut self, what: Happening) {
+        if self.is_past(&what) {
+            return;
+        }
+        self.step(|_| what.to_string());
         match what {
             Happening::Starts { node } => self.start_node(node),
             Happening::Ticks { node, life } => {
                 if self.lives(node, life) {
+                    self.places[node].ticks_at = None;
                     self.with_node(node, Node::tick);
-                    let next = self.now.after(pacing::poll(self.scenario.pace));
-                    self.agenda.enter(next, Happening::Ticks { node, life });
                 }
             }
             Happening::Sweeps { node, life, turn } => self.sweep(node, life, turn),
@@ -155,6 +158,24 @@ impl World {
         }
     }
 
+    /// Whether it need not happen any more: a tick that came earlier, or the end of a
+    /// patience that was not needed.
+    fn is_past(&self, what: &Happening) -> bool {
+        match what {
+            Happening::Ticks { node, .. } => self.places[*node].ticks_at != Some(self.now),
+            Happening::Returns {
+                way,
+                call,
+                reply: Reply::Failed(Failure::Timeout),
+                ..
+            } => {
+                let node = self.places[way.node].node.as_ref();
+                !node.is_some_and(|node| node.waits_for(*call))
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn lives(&self, node: usize, life: u64) -> bool {
         let place = &self.places[node];
         place.life == life && place.node.is_some()
@@ -168,18 +189,12 @@ impl World {
         present.set_time(self.now);
         let mut wants = Vec::new();
         act(present, &mut wants);
-        for report in present.take_reports() {
-            let told = match &report {
-                Report::StoreUp | Report::StoreLost(_) | Report::Disagreement(_) => true,
-                Report::Batch(fate, _) => *fate != Fate::Applied,
-                _ => false,
-            };
-            if told {
-                let at = self.now;
-                self.news.push(News { at, node, report });
-            }
-        }
+        let at = self.now;
+        let news = present.take_news();
+        self.news
+            .extend(news.map(|report| News { at, node, report }));
         self.grant(node, wants);
+        self.arrange_tick(node);
     }
 
     pub(super) fn grant(&mut self, node: usize, wants: Vec<Want>) {
@@ -402,13 +417,18 @@ impl World {
             return;
         }
         self.with_node(node, |node, _| node.sweep(turn));
-        let turns = self.places[node]
-            .node
-            .as_ref()
-            .map_or(1, Node::sweeps_per_round);
-        let next = self.now.after(SWEEP_ROUND.divided_by(turns as u64));
-        let turn = (turn + 1) % turns;
-        self.agenda
-            .enter(next, Happening::Sweeps { node, life, turn });
+        let Some(present) = &self.places[node].node else {
+            return;
+        };
+        // Turns that would find nothing are left out.
+        let turns = present.sweeps_per_round();
+        let is_used = |step: &usize| self.sweeps.get((turn + step) % turns) != Some(&false);
+        let step = (1..turns).find(is_used).unwrap_or(turns);
+        let pause = SWEEP_ROUND.divided_by(turns as u64).times(step as u64);
+        let turn = (turn + step) % turns;
+        self.agenda.enter(
+            self.now.after(pause),
+            Happening::Sweeps { node, life, turn },
+        );
     }
 }

@@ -4,6 +4,7 @@ use super::super::figures::{Figures, Measured};
 use super::super::scenario::RULE;
 use super::super::sizes;
 use super::super::truth::{Refusal, part};
+use super::trace::millis;
 use super::{Admission, World};
 use crate::engine::{Begun, Decision, Outcome, Request, Subject, Unanswered};
 use crate::units::{Cost, Nanos, Timestamp};
@@ -13,6 +14,15 @@ use crate::units::{Cost, Nanos, Timestamp};
 fn told(decision: &Decision<'_>) -> (Outcome, Timestamp, u64, Option<Nanos>) {
     let left = decision.limit.map_or(0, |limit| limit.remaining);
     (decision.outcome, decision.now, left, decision.stale)
+}
+
+fn admitted_text(node: usize, caller: u32, cost: Cost, left: u64, stale: Option<Nanos>) -> String {
+    let word = match stale {
+        Some(age) => format!("the store's word is {} old", millis(age)),
+        None => "the store said nothing yet".to_owned(),
+    };
+    let cost = cost.get();
+    format!("node {node} admits {cost} of caller {caller}, believes {left} left; {word}")
 }
 
 impl World {
@@ -50,6 +60,8 @@ impl World {
                     told(&pending.settle(&present.engine, answer, now))
                 }
             };
+        let life = place.life;
+        self.arrange_tick(node);
         if cost.is_peek() {
             return Some((outcome, left));
         }
@@ -58,8 +70,13 @@ impl World {
             self.stale.count += 1;
             self.stale.max = self.stale.max.max(stale);
         }
+        if outcome.is_allowed() {
+            let number = u32::from_be_bytes(number);
+            self.step(|_| admitted_text(node, number, cost, left, stale));
+        } else {
+            self.step_refused();
+        }
         self.tally.checks += 1;
-        let life = place.life;
         match outcome {
             _ if outcome.is_allowed() => {
                 self.truth.admitted(key, cost, self.now);
@@ -99,7 +116,7 @@ impl World {
     pub fn measured(self) -> Measured {
         let mut tally = self.tally;
         let mut worked = self.store_worked;
-        if self.scenario.slice.number > 0 {
+        if self.scenario.slice.number() > 0 {
             let hellos = std::mem::take(&mut tally.hellos);
             worked = worked.minus(self.scenario.service.command.times(hellos));
             tally.bytes_sent = tally.bytes_sent.saturating_sub(sizes::HELLO * hellos);
@@ -107,6 +124,10 @@ impl World {
             tally.bytes_received = tally.bytes_received.saturating_sub(answered);
         }
         let passed = self.now.since(self.start);
+        let mut closed = self.truth.close();
+        if let Some(worst) = &mut closed.worst {
+            worst.caller = self.sliced.number(worst.caller);
+        }
         Measured {
             tally: Figures {
                 nodes: self.scenario.nodes,
@@ -114,7 +135,7 @@ impl World {
                 store_busy: part(worked.get(), passed.get()),
                 ..tally
             },
-            closed: self.truth.close(),
+            closed,
             stale: self.stale,
         }
     }

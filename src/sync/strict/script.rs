@@ -45,6 +45,10 @@ struct Keys {
     /// The window or slice of the first; before the epoch there are some that never are.
     first: i64,
     time_to_live: Nanos,
+    /// How long before the window begins other nodes are lent of it.
+    lead: Nanos,
+    /// Of the windows of a calendar, when each begins, and when the last ends, in us.
+    starts: Vec<u64>,
 }
 
 impl Form {
@@ -104,7 +108,8 @@ impl Form {
         // What is read before and after the window of the store's time, which may itself
         // lie one before or after this node's; or some after it, where windows are so short
         // that they pass while the question is on its way.
-        let passing = REACH.get() / space.length().get().max(1);
+        // Those of a calendar never are.
+        let passing = REACH.get() / quota.period().get().max(1);
         let late = 1 + passing.min(MOST_PASSING);
         let (before, after) = match quota.algorithm() {
             Algorithm::FixedWindow => (1_u64, late),
@@ -121,7 +126,20 @@ impl Form {
             let window = middle.wrapping_sub(before).wrapping_add(offset);
             hash_name(&self.fleet, partition, slot(window))
         };
+        let calendar = matches!(space, Space::Calendar(_));
+        let starts = if calendar { before + after + 2 } else { 0 };
+        let start = |offset: u64| {
+            let start = slot((middle + offset).saturating_sub(before)).start();
+            start.as_nanos() / 1_000
+        };
+        let lead = match one.limit.consistency {
+            // That of the windows before and after differs by a little.
+            Consistency::Bounded => slot(middle).lead().max(slot(middle).next().lead()),
+            _ => Nanos::ZERO,
+        };
         Keys {
+            lead,
+            starts: (0..starts).map(start).collect(),
             names: (0..=before + after).map(name).collect(),
             first: i64::try_from(middle)
                 .unwrap_or(i64::MAX)
@@ -151,6 +169,8 @@ impl Form {
             first: 0,
             // Nothing is lent in advance.
             time_to_live: slot.life(),
+            lead: Nanos::ZERO,
+            starts: Vec::new(),
         }
     }
 
@@ -204,6 +224,7 @@ fn pack(packed: &mut Packed, one: &Counted, keys: &Keys, place: usize, purpose: 
     packed.array(match space {
         Space::Buckets { .. } => 10,
         Space::Windows { .. } => 9,
+        Space::Calendar(_) => 10,
     });
     packed.number(match quota.algorithm() {
         Algorithm::FixedWindow => 1,
@@ -228,12 +249,13 @@ fn pack(packed: &mut Packed, one: &Counted, keys: &Keys, place: usize, purpose: 
     }
     packed.number(quota.capacity());
     match space {
-        Space::Windows { .. } => {
+        Space::Windows { .. } | Space::Calendar(_) => {
             packed.number(micros(quota.period()));
-            packed.number(match one.limit.consistency {
-                Consistency::Bounded => micros(seal::lead(quota.period())),
-                _ => 0,
-            });
+            packed.number(micros(keys.lead));
+            if !keys.starts.is_empty() {
+                packed.array(keys.starts.len());
+                keys.starts.iter().for_each(|start| packed.number(*start));
+            }
         }
         Space::Buckets { exponent } => {
             let (micros, tokens) = quota.drain_rate();

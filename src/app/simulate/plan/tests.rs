@@ -199,10 +199,10 @@ fn a_large_fleet_has_fewer_windows_unless_they_are_asked_for() {
     let large = "--nodes 50 --rate 10000000 --keys 1000000 --zipf 1 --window 10s";
     assert_eq!(plan(large).common.windows, 1);
     assert_eq!(plan(&format!("{large} --windows 7")).common.windows, 7);
-    assert_eq!(plan(large).slices, 19, "of 64, 60 of 200 million checks");
-    assert_eq!(plan(&format!("{large} --sample 50%")).slices, 32);
-    assert_eq!(plan(&format!("{large} --sample 100%")).slices, 64);
-    assert_eq!(plan("--nodes 50 --keys 1000000 --rate 1000").slices, 64);
+    assert_eq!(plan(large).slices, 25, "of 256, 20 of 200 million checks");
+    assert_eq!(plan(&format!("{large} --sample 50%")).slices, 128);
+    assert_eq!(plan(&format!("{large} --sample 100%")).slices, 256);
+    assert_eq!(plan("--nodes 50 --keys 1000000 --rate 1000").slices, 256);
     assert_fault(
         "--sample 50%",
         &[
