@@ -5,7 +5,7 @@
 
 mod kit;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use tidegate::app::config::KEYS;
