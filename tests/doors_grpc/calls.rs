@@ -13,6 +13,7 @@ use tidegate::protocol::grpc::messages::envoy::service::ratelimit::v3::{
 use tonic::Code;
 
 use crate::client::{Client, Gate, descriptor, request, somebody, told, with_hits};
+use crate::kit::Redis;
 
 /// Windows that no test meets the end of.
 const RULES: &str = "
@@ -328,4 +329,36 @@ fn text_that_is_not_utf8_is_an_invalid_argument() {
     let answer: Result<RateLimitResponse, _> =
         client.call(SHOULD_RATE_LIMIT, tonic::Request::new(asked));
     assert_eq!(answer.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[test]
+fn what_was_used_and_what_comes_back_is_told_to_the_store_of_exact_limits() {
+    let rules = "rules:
+  - name: users
+    domain: shop
+    descriptors: [{key: user}]
+    consistency: strict
+    strict_timeout: 5s
+    on_store_loss: closed
+    limits: {requests: 10, window: 30d, algorithm: fixed_window}
+";
+    let redis = Redis::start();
+    let url = redis.url();
+    let [gate, other] = [(), ()].map(|()| Gate::start(rules, &["--store", &url]));
+    let clients = [Client::of(&gate.socket), Client::of(&other.socket)];
+    let who = somebody();
+    let ask = |node: usize, asked: RateLimitDescriptor| {
+        told(&clients[node].ask(request(&[asked])).unwrap())
+    };
+    assert_eq!(ask(0, with_hits(8, &who)), (Under, vec![(Under, 2)]));
+    assert_eq!(ask(1, with_hits(5, &who)).0, Over);
+    let back = RateLimitDescriptor {
+        is_negative_hits: true,
+        ..with_hits(4, &who)
+    };
+    // 13 were used; of them 4 come back.
+    assert_eq!(ask(0, back).0, Under);
+    assert_eq!(ask(1, with_hits(0, &who)), (Under, vec![(Under, 1)]));
+    assert_eq!(ask(1, who.clone()), (Under, vec![(Under, 0)]));
+    assert_eq!(ask(0, who.clone()).0, Over);
 }

@@ -36,7 +36,7 @@ const MAX_RESETS: usize = 64;
 const MAX_SPOILT: usize = 256;
 /// How much of one message, and of all of a connection, may be on its way unread, in bytes.
 const STREAM_WINDOW: u32 = 64 * 1_024;
-const CONNECTION_WINDOW: u32 = 256 * 1_024;
+const CONNECTION_WINDOW: u32 = 128 * 1_024;
 /// The longest frame, in bytes.
 const MAX_FRAME: u32 = 16 * 1_024;
 /// The most of an answer that waits to be taken, in bytes.
