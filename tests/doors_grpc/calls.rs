@@ -360,5 +360,5 @@ fn what_was_used_and_what_comes_back_is_told_to_the_store_of_exact_limits() {
     assert_eq!(ask(0, back).0, Under);
     assert_eq!(ask(1, with_hits(0, &who)), (Under, vec![(Under, 1)]));
     assert_eq!(ask(1, who.clone()), (Under, vec![(Under, 0)]));
-    assert_eq!(ask(0, who.clone()).0, Over);
+    assert_eq!(ask(0, who).0, Over);
 }
