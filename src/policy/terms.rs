@@ -79,7 +79,7 @@ const LENDABLE: u64 = 100;
 const PATIENT_PART: f64 = 0.5;
 /// This part of a limit, over all nodes, is not worth a message.
 const HARDLY: f64 = 0.015;
-/// A node whose part of the demand is so many times what it was tells of it at once.
+/// A node's part of the demand has grown if it is so many times what it was.
 const MUCH_MORE: f64 = 2.0;
 /// If the store has never told of the cell, it sends when it has admitted this part of its
 /// share of what is left.
@@ -401,13 +401,19 @@ impl Standing {
     /// How soon the cell must be sent, leases apart.
     pub fn pressure(&self, terms: &Terms) -> Pressure {
         let far = self.is_far(terms);
+        // If demand has grown here, it may have grown on all nodes alike.
+        let has_grown = self.share() > MUCH_MORE * self.share_then;
+        let share = if has_grown {
+            self.share_then
+        } else {
+            self.share()
+        };
         let part = if self.heard {
             // It misleads nobody but the others.
-            (PATIENT_PART / (1.0 - self.share_then).max(PATIENT_PART)).min(1.0)
+            (PATIENT_PART / (1.0 - share).max(PATIENT_PART)).min(1.0)
         } else {
             UNHEARD_PART
         };
-        // If demand has grown here, it may have grown on all nodes alike.
         let demand = self.fleet.max(self.certain);
         let left = (self.room(terms) - self.unheard(demand)).max(0.0);
         let least = match terms.supply {
@@ -415,12 +421,11 @@ impl Standing {
             Supply::Continuous => HARDLY * float(terms.capacity),
             Supply::AtTheTurn | Supply::Trailing => 0.0,
         };
-        let lot = (self.share_then * (left * part).max(least)).max(1.0);
+        let lot = (share * (left * part).max(least)).max(1.0);
         let shared_out = self.is_shared_out(terms);
-        // What is shared out is shared out anew.
-        let has_grown = shared_out && self.share() > MUCH_MORE * self.share_then;
         let is_much = !shared_out && !self.leases(terms) && float(self.unsent) >= lot;
-        if has_grown || is_much {
+        // What is shared out must be shared out anew.
+        if (shared_out && has_grown) || is_much {
             Pressure::Urgent
         } else if far && self.unsent <= terms.negligible() {
             Pressure::Silent
