@@ -202,8 +202,13 @@ impl Standing {
                 let to_come = self.fleet * self.left.as_secs_f64();
                 used + self.unheard(self.fleet) + to_come < enough
             }
-            Supply::Continuous | Supply::Trailing => {
+            Supply::Continuous => {
                 self.fleet * terms.period.as_secs_f64() < FAR * float(terms.amount)
+            }
+            // What the store tells of a part of a log, not all nodes have told it yet.
+            Supply::Trailing => {
+                let fleet = self.fleet.max(self.own * f64::from(terms.nodes));
+                fleet * terms.period.as_secs_f64() < FAR * float(terms.amount)
             }
         };
         used < enough && expected
