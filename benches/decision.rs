@@ -13,7 +13,7 @@ use dashmap::DashMap;
 use tidegate::clock::Clock;
 use tidegate::counters::{Counters, Fleet};
 use tidegate::engine::{Engine, Request, Subject};
-use tidegate::rules::{Defaults, Described, Format, RuleSet, Source};
+use tidegate::rules::{Defaults, Described, Descriptor, Format, RuleSet, Source};
 use tidegate::units::{Algorithm, Cost, KeySecret, MapHasher, Nanos, Pace, Quota, Timestamp};
 
 const START: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
@@ -206,12 +206,45 @@ fn mixed_rules_around(c: &mut Criterion) {
     }
 }
 
+/// Rules for descriptors of one domain, of all kinds, that no descriptor meets but one.
+fn descriptor_rules(count: usize) -> String {
+    let limits = "algorithm: fixed_window, limits: { requests: 1000000000, window: 1h }";
+    let other = |number: usize| match number % 3 {
+        0 => format!("{{ key: path, value: /thing{number} }}"),
+        1 => format!("{{ key: path, value: '/dir{number}/*' }}, {{ key: user }}"),
+        _ => format!("{{ key: key{number} }}"),
+    };
+    let rule =
+        |entries: &str| format!("  - {{ domain: shop, descriptors: [{entries}], {limits} }}\n");
+    let met = rule("{ key: path, value: '/api/*' }, { key: user }");
+    let others = (0..count).map(|number| rule(&other(number)));
+    format!("rules:\n{met}{}", others.collect::<String>())
+}
+
+fn descriptors(c: &mut Criterion) {
+    for count in [1, 100, 10_000] {
+        let engine = engine(&descriptor_rules(count), Fleet::alone());
+        let request = Request {
+            subject: Subject::Descriptor(Descriptor {
+                domain: "shop",
+                entries: &[("path", "/api/orders"), ("user", "alice")],
+                stated: None,
+            }),
+            cost: Cost::ONE,
+        };
+        c.bench_function(&format!("descriptor, {count} rules"), |b| {
+            b.iter(|| engine.snapshot().decide(black_box(&request), START).outcome);
+        });
+    }
+}
+
 criterion_group!(
     benches,
     floors,
     hot_key,
     million_keys,
     many_rules,
-    mixed_rules_around
+    mixed_rules_around,
+    descriptors
 );
 criterion_main!(benches);

@@ -26,9 +26,7 @@ use smallvec::SmallVec;
 use crate::algorithms::Verdict;
 use crate::counters::{By, Counters, StoreHealth, Taken};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{
-    Answers, Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp,
-};
+use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp};
 use judged::{Judged, Tally};
 use per_call::PerCall;
 use receipts::{Receipts, Reservation};
@@ -48,6 +46,7 @@ pub struct Engine {
     rules: ArcSwap<RuleSet>,
     counters: Arc<Counters>,
     per_call: PerCall,
+    stated: PerCall,
     receipts: Arc<Receipts>,
     unasked: AtomicU64,
 }
@@ -59,7 +58,8 @@ impl Engine {
         Engine {
             rules: ArcSwap::from_pointee(rules),
             counters,
-            per_call: PerCall::new(secret),
+            per_call: PerCall::new(PerCall::THROTTLE, secret),
+            stated: PerCall::new(PerCall::STATED, secret),
             receipts: Arc::new(Receipts::new(secret, ReceiptBounds::default())),
             unasked: AtomicU64::new(0),
         }
@@ -68,6 +68,7 @@ impl Engine {
     /// The same engine, with the pace of the limits whose quota comes with each call.
     pub fn paced(mut self, pace: Pace) -> Engine {
         self.per_call = self.per_call.paced(pace);
+        self.stated = self.stated.paced(pace);
         self
     }
 
@@ -219,25 +220,13 @@ impl Snapshot<'_> {
     ) -> Option<Decision<'r>> {
         let found = match request.subject {
             Subject::Throttle { key, quota } => {
-                let limit = self.engine.per_call.limit(quota);
-                let key = PerCall::key(&limit, key);
-                let one = Applied {
-                    limit: &limit,
-                    key,
-                    weight: 1,
-                    measure: None,
-                };
-                let judged = self.engine.take(&one, request.cost, now);
-                return Some(Decision {
-                    outcome: judged.outcome,
-                    limit: Some(judged.described(PerCall::NAMES, Answers::of_no_rule(), &limit)),
-                    stale: judged.stale,
-                    now,
-                    besides: None,
-                });
+                return Some(self.throttle(key, quota, request.cost, now));
             }
             Subject::Rule { rule, key, tier } => self.rules.named(rule, key, tier, applied),
             Subject::Described(described) => self.rules.matching(&described, now, applied),
+            Subject::Descriptor(descriptor) => {
+                return self.described_by(&descriptor, request.cost, now, applied);
+            }
         };
         let missing = found.err()?;
         Some(Decision::not_found(missing, now))

@@ -39,6 +39,8 @@ pub const BAD_REQUESTS: &str = "tidegate_bad_requests_total";
 pub const FORWARDING_IGNORED: &str = "tidegate_forwarding_ignored_total";
 /// Requests of believed proxies whose forwarding header says no address.
 pub const FORWARDING_UNREADABLE: &str = "tidegate_forwarding_unreadable_total";
+/// Rules that count many paths with queries, each on its own.
+pub const RULES_OF_MANY_PATHS: &str = "tidegate_rules_of_many_paths";
 /// Batches exchanged with the store, by `outcome`.
 pub const SYNC_BATCHES: &str = "tidegate_sync_batches_total";
 /// Deltas acknowledged by the store.

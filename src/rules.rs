@@ -9,6 +9,7 @@ mod applied;
 mod caller;
 mod clients;
 mod described;
+mod descriptor;
 mod duration;
 mod explain;
 mod expression;
@@ -44,6 +45,7 @@ use std::sync::Arc;
 
 use crate::units::{Answers, Key, KeyHasher, Limit, LimitId, Series, Timestamp};
 use caller::{Caller, Callers};
+use descriptor::Domains;
 use group::Standing;
 use identity::Uncounted;
 use path::Path;
@@ -58,10 +60,11 @@ pub use applied::{Applied, AppliedLimits, NotFound};
 pub use caller::CallerKnown;
 pub use clients::Noticed;
 pub use described::{Described, Pairs};
+pub use descriptor::{Descriptor, Matched, StatedLimit, Unit};
 pub use duration::{DurationError, parse_duration};
 pub use explain::{Counted, CountedAs, RuleExplained, Why};
 pub use expression::ExpressionError;
-pub use fault::{At, CallerProblem, Fault, Faults, Problem};
+pub use fault::{At, CallerProblem, DescriptorProblem, Fault, Faults, Problem};
 pub use pattern::PatternError;
 pub use schema::fields;
 pub use source::{Defaults, Format, Source};
@@ -80,6 +83,10 @@ pub struct RuleSet {
     by_name: HashMap<String, usize, foldhash::fast::RandomState>,
     targets: Targets,
     callers: Callers,
+    domains: Domains,
+    strict_domains: bool,
+    /// Whether any rule for descriptors replaces others.
+    replaces: bool,
 }
 
 /// A rule set, and what is doubtful about its files.
@@ -158,11 +165,15 @@ impl RuleSet {
         }
         let mut rules = RuleSet {
             callers: schema.callers,
+            strict_domains: schema.strict_domains,
             ..RuleSet::default()
         };
         let standings = group::standings(&specs, &mut report.warnings);
         for (spec, standing) in specs.into_iter().zip(standings) {
             rules.add(spec, standing, defaults);
+        }
+        for (domain, entries) in &schema.exempt {
+            rules.domains.add(domain, entries, None);
         }
         Ok(Compiled {
             rules,
@@ -181,8 +192,15 @@ impl RuleSet {
             let tiers = self.add_tiers(within, one.tiers, answers, defaults);
             overrides.add(one.target, tiers);
         }
-        if spec.is_enabled {
-            self.targets.add(index, &spec.target);
+        match &spec.by_descriptor {
+            None if spec.is_enabled => self.targets.add(index, &spec.target),
+            None => {}
+            Some(by) => {
+                let entries = if spec.is_enabled { &*by.entries } else { &[] };
+                let rule = spec.is_enabled.then_some(index);
+                self.domains.add(&by.domain, entries, rule);
+                self.replaces |= !by.replaces.is_empty();
+            }
         }
         let percent = usize::try_from(spec.percent).ok();
         let special = Special {
@@ -204,6 +222,7 @@ impl RuleSet {
             preflight: spec.preflight,
             special: special.or_none(),
             is_enabled: spec.is_enabled,
+            by_descriptor: spec.by_descriptor,
         });
         self.by_name.insert(name, index);
     }

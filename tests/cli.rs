@@ -381,6 +381,10 @@ fn usage_errors_are_two_and_help_is_zero() {
         (vec!["serve", "--colour"], 2),
         (vec!["check"], 2),
         (vec!["check", "--ready", "orders"], 2),
+        (vec!["check", "--domain", "d", "orders", "alice"], 2),
+        (vec!["check", "orders", "alice", "--entry", "a=b"], 2),
+        (vec!["explain", "--domain", "d", "--path", "/a"], 2),
+        (vec!["explain", "--path", "/a", "--entry", "a=b"], 2),
         (vec!["check", "orders", "alice", "--http", "nowhere"], 2),
         (vec!["check", "orders", "alice", "--timeout", "soon"], 2),
         (vec!["validate"], 2),
@@ -648,4 +652,98 @@ fn explain_tells_a_wrong_question_from_an_absent_daemon() {
         "{}",
         wrong.body
     );
+}
+
+#[test]
+fn check_and_explain_know_descriptors() {
+    let place = Place::new();
+    let rules = place.write(
+        "envoy.yaml",
+        "domain: shop\ndescriptors: [{key: path, value: /login, descriptors: \
+         [{key: user, rate_limit: {unit: year, requests_per_unit: 2}}]}]",
+    );
+    let _daemon = place.serve(["--rules", &rules]);
+    let entries = [
+        "--domain",
+        "shop",
+        "--entry",
+        "path=/login",
+        "--entry",
+        "user=a=b",
+    ];
+    let ask = |command| place.run([command].into_iter().chain(entries));
+    let explained = stdout(&ask("explain"));
+    assert!(
+        explained.contains("counts path /login + user a=b"),
+        "{explained}"
+    );
+    assert!(
+        explained.contains("costs 1 of 2 left: allowed"),
+        "{explained}"
+    );
+    for left in [1, 0] {
+        let output = ask("check");
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let answer: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(answer["rule"], "shop.path_/login.user");
+        assert_eq!(
+            (&answer["limit"], &answer["remaining"]),
+            (&2.into(), &left.into())
+        );
+    }
+    assert_eq!(code(&ask("check")), 1);
+    let explained = stdout(&ask("explain"));
+    assert!(
+        explained.contains("costs 1 of 0 left: refused"),
+        "{explained}"
+    );
+    let other = place.run(["check", "--domain", "shop", "--entry", "user=a"]);
+    assert_eq!(code(&other), 0);
+    let explained = place.run(["explain", "--domain", "shop"]);
+    assert!(stdout(&explained).contains("no, it is for other descriptors"));
+    let unknown = place.run(["check", "--domain", "other"]);
+    assert_eq!(code(&unknown), 0);
+}
+
+#[test]
+fn an_unknown_domain_is_a_mistake_where_domains_are_strict() {
+    let place = Place::new();
+    let rules = place.write(
+        "rules.yaml",
+        "strict_domains: true\nrules: [{name: a, ban: true}]",
+    );
+    let _daemon = place.serve(["--rules", &rules]);
+    let unknown = place.run(["check", "--domain", "other", "--entry", "a=b"]);
+    assert_eq!(code(&unknown), 2);
+    assert!(
+        stdout(&unknown).contains("unknown_rule"),
+        "{}",
+        stdout(&unknown)
+    );
+}
+
+#[test]
+fn a_rule_that_counts_many_paths_with_queries_is_told_of_once() {
+    let rules = "rules: [{name: by-path, domain: d, descriptors: [{key: path}], \
+                 limits: {requests: 5, window: 1m}}]";
+    let daemon = Daemon::start(rules, &[]);
+    let ask = |from: usize| {
+        let checks = (from..from + 900).map(|n| {
+            let entries = serde_json::json!([{"key": "path", "value": format!("/x?n={n}")}]);
+            serde_json::json!({"domain": "d", "entries": entries})
+        });
+        let checks: Vec<_> = checks.collect();
+        let body = serde_json::json!({ "checks": checks }).to_string();
+        let reply = http::request(daemon.http(), "POST", "/v1/check", &body);
+        assert_eq!(reply.status, 200, "{reply:?}");
+    };
+    ask(0);
+    ask(900);
+    wait_until("the rule to be told of", || {
+        sum(&daemon.metrics(), "tidegate_rules_of_many_paths", &[]) == Some(1.0)
+    });
+    let log = daemon.log();
+    let told = "counts a thousand and more paths with queries";
+    assert_eq!(log.matches(told).count(), 1, "{log}");
+    assert!(log.contains("by-path"), "{log}");
 }

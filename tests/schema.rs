@@ -150,7 +150,7 @@ fn what_tells_a_limit_from_tiers_are_the_fields_of_a_limit() {
 }
 
 /// Where the schema has words, and a file with a word there that is none of them.
-const WORDS: [(&str, &str); 15] = [
+const WORDS: [(&str, &str); 17] = [
     ("/properties/log_format", "log_format: qqq"),
     ("/properties/rules_from/anyOf/0", "rules_from: qqq"),
     ("/properties/rules_from/anyOf/1/items", "rules_from: [qqq]"),
@@ -169,6 +169,14 @@ const WORDS: [(&str, &str); 15] = [
     ("/$defs/answers/properties/reset", "answers: {reset: qqq}"),
     ("/$defs/clients/properties/header", "clients: {header: qqq}"),
     ("/$defs/token_algorithm", ISSUER),
+    (
+        "/$defs/entry_normalize",
+        "domain: d\ndescriptors: [{key: k, normalize: qqq}]",
+    ),
+    (
+        "/$defs/unit",
+        "domain: d\ndescriptors: [{key: k, rate_limit: {unit: qqq, requests_per_unit: 1}}]",
+    ),
 ];
 const ISSUER: &str = "jwt: [{issuer: a, audience: b, jwks_file: c, algorithms: [qqq]}]";
 
@@ -263,7 +271,7 @@ fn every_file_that_is_shipped_or_shown_is_sound() {
     }
 }
 
-const SOUND: [&str; 23] = [
+const SOUND: [&str; 29] = [
     "rules: []",
     "http: 127.0.0.1:8080\nadmin: []\nsocket_mode: '0660'\nmax_keys: '10'\nstore: none\nrules: []",
     "http: null\nlog: warn,tidegate::sync=debug\ndrain_delay: 1m30s\nrules: null",
@@ -287,6 +295,12 @@ const SOUND: [&str; 23] = [
     "clients: {trusted_hops: 2}\nrules: []",
     "api_keys: {headers: X-Key, keys: [{key: 12}]}\nrules: []",
     "tiers: {from: [api_key, tier, {header: X-T, from: [10.0.0.1]}, {addresses: {a: '::1'}}]}\nrules: []",
+    "strict_domains: true\nrules: [{domain: d, descriptors: [{key: k, value: 1}, {key: l}], ban: true}]",
+    "rules: [{domain: d, descriptors: [{key: k, value: 'a*', share_threshold: true, normalize: path}], replaces: [a], ban: true}]",
+    "domain: d",
+    "name: d\ndomain: d\ndescriptors: [{key: k, value: '', rate_limit: null, descriptors: [], shadow_mode: false}]",
+    "domain: d\ndescriptors: [{key: k, rate_limit: {unit: DAY, requests_per_unit: 0, unlimited: false, name: '', replaces: []}}]",
+    "domain: d\ndescriptors: [{key: k, metadata: {a: [1]}, rate_limit: {unlimited: true, unit: UNKNOWN, replaces: [{name: a}]}}]",
 ];
 
 #[test]
@@ -299,7 +313,7 @@ fn whatever_the_program_takes_is_sound() {
     }
 }
 
-const WRONG: [&str; 55] = [
+const WRONG: [&str; 68] = [
     "qqq: 1",
     "http: 8080",
     "http: {a: b}",
@@ -355,6 +369,19 @@ const WRONG: [&str; 55] = [
     "jwt: [{issuer: a, audience: b, algorithms: [RS256]}]",
     "tiers: {from: [client]}",
     "tiers: {from: [{header: X-Tier}]}",
+    "strict_domains: 1",
+    "rules: [{domain: d, ban: true}]",
+    "rules: [{domain: d, descriptors: [], ban: true}]",
+    "rules: [{domain: d, descriptors: [{value: v}], ban: true}]",
+    "rules: [{domain: d, descriptors: [{key: k}], endpoint: /a, ban: true}]",
+    "rules: [{descriptors: [{key: k}], ban: true}]",
+    "rules: [{replaces: [a], ban: true}]",
+    "domain: d\nrules: []",
+    "domain: d\ndescriptors: [{value: v}]\n# rules:",
+    "domain: d\ndescriptors: [{key: k, rate_limit: {requests_per_unit: 1}}]\n# rules:",
+    "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minutes, requests_per_unit: 1}}]\n# rules:",
+    "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, unlimited: true}}]\n# rules:",
+    "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{}]}}]\n# rules:",
 ];
 
 #[test]

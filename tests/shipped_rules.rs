@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate::counters::{Counters, Fleet};
 use tidegate::engine::{Engine, Outcome, Request, Subject};
 use tidegate::protocol::headers::fields;
-use tidegate::rules::{Defaults, Described, Pairs, RuleSet, Source};
+use tidegate::rules::{Defaults, Described, Descriptor, Pairs, RuleSet, Source};
 use tidegate::units::{Cost, KeySecret, Nanos, Pace, Timestamp};
 
 /// An hour after midnight, at the beginning of every window.
@@ -311,4 +311,105 @@ fn webhooks_go_out_evenly_to_each_receiver() {
     assert!(matches!(deliver("/webhooks/shop"), Outcome::Refused { .. }));
     let delay = Nanos::ZERO;
     assert_eq!(deliver("/webhooks/blog"), Outcome::Allowed { delay });
+}
+
+/// The descriptors of one request, as Envoy sends them: what becomes of each of `all`. One
+/// that another replaces is not decided.
+fn gateway(
+    shipped: &Shipped,
+    all: &[&[(&str, &str)]],
+    now: Timestamp,
+) -> Vec<Option<&'static str>> {
+    let all: Vec<Descriptor<'_>> = all
+        .iter()
+        .map(|entries| Descriptor {
+            domain: "shop",
+            entries,
+            stated: None,
+        })
+        .collect();
+    let snapshot = shipped.0.snapshot();
+    let replaced = snapshot.rules().replaced(&all);
+    let decide = |(place, descriptor): (usize, &Descriptor<'_>)| {
+        let request = Request {
+            subject: Subject::Descriptor(*descriptor),
+            cost: Cost::ONE,
+        };
+        let decided = !replaced.contains(&place);
+        decided.then(|| snapshot.decide(&request, now).outcome.name())
+    };
+    all.iter().enumerate().map(decide).collect()
+}
+
+/// How many of `count` such requests are admitted by all that is decided.
+fn through(shipped: &Shipped, all: &[&[(&str, &str)]], count: usize, now: Timestamp) -> usize {
+    let admitted = |said: &Option<&str>| !matches!(said, Some("refused" | "banned"));
+    let calls = (0..count).filter(|_| gateway(shipped, all, now).iter().all(admitted));
+    calls.count()
+}
+
+#[test]
+fn addresses_at_envoy_are_limited_banned_or_exempt() {
+    let shipped = Shipped::of("envoy.yaml");
+    let by = |ip, count| through(&shipped, &[&[("remote_address", ip)]], count, START);
+    assert_eq!(by("192.0.2.1", 700), 600);
+    assert_eq!(by("192.0.2.2", 1), 1);
+    assert_eq!(by("192.0.2.66", 5), 0);
+    assert_eq!(by("192.0.2.10", 700), 700);
+    let later = START.after(secs(60));
+    assert_eq!(
+        through(&shipped, &[&[("remote_address", "192.0.2.1")]], 1, later),
+        1
+    );
+}
+
+#[test]
+fn logins_at_envoy_are_limited_by_address_and_downloads_all_together() {
+    let shipped = Shipped::of("envoy.yaml");
+    let login = |ip| {
+        through(
+            &shipped,
+            &[&[("path", "/login"), ("remote_address", ip)]],
+            9,
+            START,
+        )
+    };
+    assert_eq!((login("192.0.2.1"), login("192.0.2.2")), (5, 5));
+    let file = |path, count| through(&shipped, &[&[("path", path)]], count, START);
+    assert_eq!(
+        (
+            file("/files/a", 30),
+            file("/files/b", 30),
+            file("/other", 60)
+        ),
+        (30, 20, 60)
+    );
+}
+
+#[test]
+fn plans_at_envoy_replace_what_each_user_has() {
+    let shipped = Shipped::of("envoy.yaml");
+    let ask = |plan, user, count| {
+        let by_user: &[(&str, &str)] = &[("user", user)];
+        let by_plan: &[(&str, &str)] = &[("plan", plan), ("user", user)];
+        through(&shipped, &[by_user, by_plan], count, START)
+    };
+    assert_eq!(ask("none", "a", 200), 100);
+    assert_eq!(ask("pro", "b", 1_200), 1_000);
+    assert_eq!(ask("enterprise", "c", 2_000), 2_000);
+    let said = gateway(
+        &shipped,
+        &[&[("user", "d")], &[("plan", "enterprise"), ("user", "d")]],
+        START,
+    );
+    assert_eq!(said, [None, Some("unlimited")]);
+    // What was replaced has not been counted.
+    assert_eq!(ask("none", "b", 200), 100);
+}
+
+#[test]
+fn tenants_at_envoy_are_only_watched() {
+    let shipped = Shipped::of("envoy.yaml");
+    let tenant: &[&[(&str, &str)]] = &[&[("tenant", "acme")]];
+    assert_eq!(through(&shipped, tenant, 10_010, START), 10_010);
 }

@@ -2,22 +2,24 @@
 
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode};
+use serde_json::{Map, Value};
 
 use super::asking::{Answer, AskArgs, AskError};
 use super::config;
 use super::exit::Exit;
+use super::explain::DescriptorArgs;
 
 /// The arguments of `tidegate check`.
 #[derive(clap::Args)]
 #[command(
-    override_usage = "tidegate check [OPTIONS] <RULE> <KEY>\n       tidegate check [OPTIONS] --ready"
+    override_usage = "tidegate check [OPTIONS] <RULE> <KEY>\n       tidegate check [OPTIONS] --domain <DOMAIN> --entry <KEY=VALUE>…\n       tidegate check [OPTIONS] --ready"
 )]
 pub(super) struct CheckArgs {
     /// The rule to ask by
-    #[arg(required_unless_present = "ready", conflicts_with = "ready")]
+    #[arg(required_unless_present_any = ["ready", "domain"], conflicts_with_all = ["ready", "domain", "entry"])]
     rule: Option<String>,
     /// Who is asking: the caller's identity
-    #[arg(required_unless_present = "ready", conflicts_with = "ready")]
+    #[arg(required_unless_present_any = ["ready", "domain"], conflicts_with_all = ["ready", "domain", "entry"])]
     key: Option<String>,
     /// What it costs; 0 only looks
     #[arg(
@@ -28,11 +30,13 @@ pub(super) struct CheckArgs {
     )]
     cost: u64,
     /// The caller's tier
-    #[arg(long)]
+    #[arg(long, conflicts_with = "domain")]
     tier: Option<String>,
     /// Ask whether the daemon is ready, instead of a rule
-    #[arg(long)]
+    #[arg(long, conflicts_with = "domain")]
     ready: bool,
+    #[command(flatten)]
+    descriptor: DescriptorArgs,
     /// The daemon's HTTP address
     #[arg(
         long,
@@ -97,19 +101,20 @@ fn ask(args: &CheckArgs) -> Result<Answer, AskError> {
     let request = if args.ready {
         Request::get("/readyz").body(Full::default())
     } else {
-        let question = serde_json::json!({
-            "rule": args.rule,
-            "key": args.key,
-            "cost": args.cost,
-            "response": true,
-        });
-        let question = match (&args.tier, question) {
-            (Some(tier), serde_json::Value::Object(mut question)) => {
+        let by_rule = || {
+            let mut question = Map::new();
+            question.insert("rule".to_owned(), args.rule.as_deref().into());
+            question.insert("key".to_owned(), args.key.as_deref().into());
+            question.insert("cost".to_owned(), args.cost.into());
+            if let Some(tier) = &args.tier {
                 question.insert("tier".to_owned(), tier.as_str().into());
-                serde_json::Value::Object(question)
             }
-            (_, question) => question,
+            question
         };
+        let question = args.descriptor.question(args.cost);
+        let mut question = question.unwrap_or_else(by_rule);
+        question.insert("response".to_owned(), true.into());
+        let question = Value::from(question);
         Request::builder()
             .method(Method::POST)
             .uri("/v1/check")

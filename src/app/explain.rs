@@ -34,20 +34,32 @@ pub(super) struct ExplainArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "rules")]
     config: Option<PathBuf>,
     /// The request's method
-    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    #[arg(
+        long,
+        value_name = "METHOD",
+        default_value = "GET",
+        conflicts_with = "domain"
+    )]
     method: String,
     /// The request's path, with its query
-    #[arg(long, value_name = "PATH")]
-    path: String,
+    #[arg(
+        long,
+        value_name = "PATH",
+        required_unless_present = "domain",
+        conflicts_with_all = ["domain", "entry"]
+    )]
+    path: Option<String>,
     /// The client's address
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", conflicts_with = "domain")]
     ip: Option<IpAddr>,
     /// A header of the request
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "domain")]
     header: Vec<Pair>,
     /// What the application says about the caller
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "domain")]
     attribute: Vec<Pair>,
+    #[command(flatten)]
+    descriptor: DescriptorArgs,
     /// What the request costs
     #[arg(
         long,
@@ -78,6 +90,31 @@ pub(super) struct ExplainArgs {
     admin_token_file: Option<PathBuf>,
     #[command(flatten)]
     asking: AskArgs,
+}
+
+/// A descriptor, as gateways ask about it.
+#[derive(clap::Args)]
+pub(super) struct DescriptorArgs {
+    /// Ask about a descriptor of this domain instead
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<String>,
+    /// An entry of the descriptor, in their order
+    #[arg(long, value_name = "KEY=VALUE", requires = "domain")]
+    entry: Vec<Pair>,
+}
+
+impl DescriptorArgs {
+    /// The descriptor, as it is put to a daemon, at this `cost`.
+    pub(super) fn question(&self, cost: u64) -> Option<Map<String, Value>> {
+        let domain = self.domain.as_deref()?;
+        let entries = self.entry.iter();
+        let entries = entries.map(|Pair { name, value }| json!({"key": name, "value": value}));
+        let mut question = Map::new();
+        question.insert("domain".to_owned(), domain.into());
+        question.insert("entries".to_owned(), entries.collect());
+        question.insert("cost".to_owned(), cost.into());
+        Some(question)
+    }
 }
 
 /// A name and a value.
@@ -167,9 +204,12 @@ fn files(args: &ExplainArgs) -> Option<(&Path, FileKind)> {
 
 /// The request, as it is put to a daemon.
 fn question(args: &ExplainArgs) -> Result<String, ExplainError> {
+    if let Some(descriptor) = args.descriptor.question(args.cost) {
+        return Ok(Value::from(descriptor).to_string());
+    }
     let mut request = Map::new();
     request.insert("method".to_owned(), args.method.as_str().into());
-    request.insert("path".to_owned(), args.path.as_str().into());
+    request.insert("path".to_owned(), args.path.as_deref().into());
     if let Some(ip) = args.ip {
         request.insert("ip".to_owned(), ip.to_string().into());
     }

@@ -99,6 +99,11 @@ const GAUGES: &[(&str, Unit, &str)] = &[
         "Bounded limits of which there are less than 100 for each live node: every check asks the store",
     ),
     (
+        names::RULES_OF_MANY_PATHS,
+        Unit::Count,
+        "Rules that count a thousand and more paths with queries, each on its own",
+    ),
+    (
         names::RULES_GENERATION,
         Unit::Count,
         "How many rule sets have been in force since the start",

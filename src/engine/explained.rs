@@ -1,7 +1,7 @@
 use super::judged::Tally;
 use super::{Decision, Outcome, Snapshot};
 use crate::counters::By;
-use crate::rules::{CallerKnown, Described, NotFound, RuleExplained, Why};
+use crate::rules::{CallerKnown, Described, Descriptor, NotFound, RuleExplained, Why};
 use crate::units::{Consistency, Cost, Nanos, Timestamp};
 
 /// What would become of a described request, and why.
@@ -37,8 +37,29 @@ impl Snapshot<'_> {
     /// Explains what a check of `request` at this `cost` would be told at `now`. It takes
     /// nothing, never waits, and looks at every rule.
     pub fn explain(&self, request: &Described<'_>, cost: Cost, now: Timestamp) -> Explained<'_> {
-        let engine = self.engine;
         let rules = self.rules.explain(request, now);
+        self.explained(rules, self.rules.caller(request, now), cost, now)
+    }
+
+    /// The same of a descriptor, by the rules and not by a limit that it states itself.
+    pub fn explain_descriptor(
+        &self,
+        descriptor: &Descriptor<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Explained<'_> {
+        let rules = self.rules.explain_descriptor(descriptor);
+        self.explained(rules, CallerKnown::default(), cost, now)
+    }
+
+    fn explained<'s>(
+        &'s self,
+        rules: Vec<RuleExplained<'s>>,
+        caller: CallerKnown,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Explained<'s> {
+        let engine = self.engine;
         let applied: Vec<_> = rules.iter().flat_map(|rule| rule.limits.iter()).collect();
         let mut tally = Tally::new(applied.len() > 1);
         let mut said = Vec::with_capacity(applied.len());
@@ -75,7 +96,7 @@ impl Snapshot<'_> {
             tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
         };
         Explained {
-            caller: self.rules.caller(request, now),
+            caller,
             rules,
             said,
             decision,

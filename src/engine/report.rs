@@ -32,10 +32,18 @@ impl Snapshot<'_> {
     /// that the store is to be told of are pending.
     pub fn report(&self, request: &Request<'_>, entry: Entry, now: Timestamp) -> Begun<'_> {
         let engine = self.engine;
-        if let Subject::Throttle { key, quota } = request.subject {
-            let limit = engine.per_call.limit(quota);
+        let own = match &request.subject {
+            Subject::Throttle { key, quota } => {
+                let limit = engine.per_call.limit(*quota);
+                let key = PerCall::key(&limit, key);
+                Some((limit, key))
+            }
+            Subject::Descriptor(descriptor) => self.stated(descriptor),
+            Subject::Rule { .. } | Subject::Described(_) => None,
+        };
+        if let Some((limit, key)) = own {
             let one = Applied {
-                key: PerCall::key(&limit, key),
+                key,
                 limit: &limit,
                 weight: 1,
                 measure: None,

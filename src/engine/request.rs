@@ -1,4 +1,4 @@
-use crate::rules::Described;
+use crate::rules::{Described, Descriptor};
 use crate::units::{Cost, Quota};
 
 /// One check: may this caller do this, at this cost, now?
@@ -10,7 +10,7 @@ pub struct Request<'a> {
     pub cost: Cost,
 }
 
-/// The three ways of saying who and what.
+/// The ways of saying who and what.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject<'a> {
     /// One rule, by name, and the caller's identity in one piece.
@@ -32,4 +32,6 @@ pub enum Subject<'a> {
         /// The quota of this call: a token bucket.
         quota: Quota,
     },
+    /// A descriptor of a gateway, for the rule that matches it best.
+    Descriptor(Descriptor<'a>),
 }

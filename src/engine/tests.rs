@@ -1,5 +1,6 @@
 mod booking;
 mod calendar;
+mod descriptors;
 mod modes;
 mod reload;
 mod strict;

@@ -49,6 +49,10 @@ pub enum Why<'r> {
     CallerDenied,
     /// The rule would refuse the caller for that, but none of its limits may refuse.
     CallerTolerated,
+    /// It is for descriptors, and for others.
+    Descriptor,
+    /// It is for described requests, and no descriptor.
+    Described,
 }
 
 impl Why<'_> {
@@ -65,6 +69,8 @@ impl Why<'_> {
             Why::CallerSkipped => "caller_skipped",
             Why::CallerDenied => "caller_denied",
             Why::CallerTolerated => "caller_tolerated",
+            Why::Descriptor => "descriptor",
+            Why::Described => "described",
         }
     }
 }
@@ -189,7 +195,7 @@ impl RuleSet {
 }
 
 impl<'r> RuleExplained<'r> {
-    fn not(rule: &'r Rule, why: Why<'r>) -> RuleExplained<'r> {
+    pub(super) fn not(rule: &'r Rule, why: Why<'r>) -> RuleExplained<'r> {
         RuleExplained {
             rule: &rule.name,
             why_not: Some(why),
@@ -212,6 +218,9 @@ impl Rule {
     ) -> Option<Why<'r>> {
         if !self.is_enabled {
             return Some(Why::NotEnabled);
+        }
+        if self.by_descriptor.is_some() {
+            return Some(Why::Descriptor);
         }
         if !is_found || !self.holds(request, path) {
             return Some(match self.target.miss(request, path) {

@@ -1,4 +1,5 @@
 mod callers;
+mod descriptors;
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use super::pattern::PatternError;
 use crate::units::{Algorithm, CalendarUnit, Consistency, Mode, Nanos, QuotaError, UnknownValue};
 
 pub use callers::CallerProblem;
+pub use descriptors::DescriptorProblem;
 
 /// Everything that is wrong with a set of rule files, in the order of the files
 /// and, within a file, of its text as far as it was read.
@@ -422,6 +424,9 @@ pub enum Problem {
     /// A limit that never refuses, and so never waits (a warning).
     #[error("a {} limit makes no request wait: it is counted as approximate, not {}", .0.name(), .1.name())]
     NotAsked(Mode, Consistency),
+    /// What is wrong with rules for descriptors.
+    #[error(transparent)]
+    Descriptor(#[from] DescriptorProblem),
 }
 
 /// `text` in quotes, on one line, shortened.

@@ -127,6 +127,11 @@ impl Identity {
         }
     }
 
+    /// That of rules which do not look at callers.
+    pub(super) fn of_nobody() -> Identity {
+        Identity::new(&[], OnMissing::default(), Normalize::default())
+    }
+
     /// Who `caller` is. The address that stands in for what is missing goes under a name of
     /// its own: no caller can state another's address.
     pub(super) fn of(&self, caller: &Caller<'_>) -> Result<EncodedIdentity, Uncounted> {

@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use super::Described;
+use super::descriptor::ByDescriptor;
 use super::group::Standing;
 use super::identity::Identity;
 use super::path::Path;
@@ -24,6 +25,8 @@ pub(super) struct Rule {
     pub(super) special: Option<Box<Special>>,
     /// A rule that is not enabled is known by its name, and limits nobody.
     pub(super) is_enabled: bool,
+    /// `None` for a rule that is for described requests.
+    pub(super) by_descriptor: Option<Box<ByDescriptor>>,
 }
 
 /// What few rules have.

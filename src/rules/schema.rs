@@ -4,12 +4,15 @@
 mod answers;
 mod api_keys;
 mod callers;
+mod descriptors;
+mod envoy;
 mod fields;
 mod grant;
 mod identity;
 mod idle;
 mod jwt;
 mod limit;
+mod naming;
 mod overrides;
 mod policies;
 mod settings;
@@ -23,19 +26,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::caller::Callers;
+use super::descriptor::{ByDescriptor, Entry};
 use super::fault::{At, Fault, Problem, quote};
 use super::identity::Identity;
 use super::preflight::Preflight;
-use super::reader::{Fields, Report, Spot, flag, number, text, wrong_kind};
+use super::reader::{Fields, Report, Spot, flag, number, wrong_kind};
 use super::source::Defaults;
 use super::target::{Spelling, Target};
 use super::tree::{Node, Value};
 use super::weight::Weight;
 use crate::units::Answers;
 use answers::AnswersSpec;
+use descriptors::{KnownEntries, by_called};
 use grant::grant;
 use identity::IdentitySpec;
 use limit::Scope;
+use naming::{is_name, label, name, stated_endpoint};
 use overrides::overrides;
 use policies::Policies;
 use settings::Settings;
@@ -46,8 +52,16 @@ pub(super) use limit::Tier;
 pub(super) use overrides::OverrideSpec;
 
 /// The names at the top of a file.
-pub(crate) const FILE: [&str; 8] = [
-    "rules", "defaults", "answers", "policies", "clients", "api_keys", "jwt", "tiers",
+pub(crate) const FILE: [&str; 9] = [
+    "rules",
+    "defaults",
+    "answers",
+    "policies",
+    "clients",
+    "api_keys",
+    "jwt",
+    "tiers",
+    "strict_domains",
 ];
 const DEFAULTS: [&str; 9] = [
     "algorithm",
@@ -60,7 +74,7 @@ const DEFAULTS: [&str; 9] = [
     "normalize",
     "time_zone",
 ];
-const RULE: [&str; 29] = [
+const RULE: [&str; 32] = [
     "name",
     "endpoint",
     "method",
@@ -90,6 +104,9 @@ const RULE: [&str; 29] = [
     "normalize",
     "cost",
     "time_zone",
+    "domain",
+    "descriptors",
+    "replaces",
 ];
 
 /// A rule as its file states it, with every default filled in.
@@ -109,6 +126,8 @@ pub(super) struct RuleSpec {
     pub(super) is_enabled: bool,
     /// At most 100.
     pub(super) percent: u64,
+    /// `None` for a rule that is for described requests.
+    pub(super) by_descriptor: Option<Box<ByDescriptor>>,
     file: Arc<str>,
     at: At,
 }
@@ -151,6 +170,10 @@ pub(super) struct Schema<'d> {
     named: Vec<tiers::Named>,
     /// The files that were read beside the rules.
     pub(super) files: Vec<PathBuf>,
+    /// Domains, and entries in them, for which no rule is.
+    pub(super) exempt: Vec<(Box<str>, Vec<Entry>)>,
+    known: KnownEntries,
+    pub(super) strict_domains: bool,
 }
 
 impl<'d> Schema<'d> {
@@ -165,6 +188,9 @@ impl<'d> Schema<'d> {
             tiers: None,
             named: Vec::new(),
             files: Vec::new(),
+            exempt: Vec::new(),
+            known: KnownEntries::default(),
+            strict_domains: false,
         }
     }
 
@@ -181,6 +207,9 @@ impl<'d> Schema<'d> {
             report.warn(&top, Problem::EmptyFile);
             return Vec::new();
         }
+        if envoy::is_one(root) {
+            return self.envoy(file, root, report);
+        }
         let want = "a rule file; write `rules:` and a list of rules";
         let Some(fields) = Fields::read(root, &top, &FILE, want, report) else {
             return Vec::new();
@@ -191,6 +220,8 @@ impl<'d> Schema<'d> {
         settings.answers = fields
             .with("answers", &top, report, AnswersSpec::read)
             .unwrap_or_default();
+        let strict = fields.with("strict_domains", &top, report, flag);
+        self.strict_domains |= strict.unwrap_or(false);
         let Some(rules) = fields.get("rules") else {
             if !FILE[2..].iter().any(|field| fields.get(field).is_some()) {
                 report.warn(&top, Problem::EmptyFile);
@@ -231,13 +262,23 @@ impl<'d> Schema<'d> {
         let want = "a rule; write {endpoint: /path, limits: {default: {requests: 10, window: 1m}}}";
         let fields = Fields::read(node, spot, &RULE, want, report)?;
         let target = target(&fields, Spelling::default(), spot, report);
-        let name = self.name(file, &fields, target.as_ref(), spot, report);
+        let by_descriptor = self.by_descriptor(file, &fields, spot, report);
+        let is_by_descriptor = fields.get("domain").is_some();
+        let implied = match &by_descriptor {
+            Some(by) => Some(self.name_by_entries(by)),
+            None if is_by_descriptor => None,
+            None => target.as_ref().map(stated_endpoint),
+        };
+        let name = self.name(file, &fields, implied, spot, report);
         let who = IdentitySpec::read(&fields, spot, report);
         let at = fields.get("key").map_or(spot.at, |node| node.at);
         let tokens = &mut self.callers.tokens;
-        let identity = target
-            .as_ref()
-            .and_then(|target| who.identity(identity, target, tokens, spot, at, report));
+        let identity = match &target {
+            // Its entries are who is counted.
+            _ if is_by_descriptor => Some(Identity::of_nobody()),
+            Some(target) => who.identity(identity, target, tokens, spot, at, report),
+            None => None,
+        };
         let own = Settings::read(&fields, spot, report);
         let pace = own.pace(&fields, None, self.defaults.pace, spot, report);
         let scope = Scope {
@@ -273,13 +314,19 @@ impl<'d> Schema<'d> {
         let consistency = limits.map(|limit| limit.consistency);
         idle::warn(&fields, &own, consistency, spot, report);
         let grants_all = tiers.iter().all(|tier| tier.limits.is_empty());
-        if grants_all && fields.get("group").or(fields.get("overrides")).is_none() {
+        let exempts = ["group", "overrides", "domain"];
+        if grants_all && exempts.iter().all(|field| fields.get(field).is_none()) {
             let at = fields.get("unlimited").map_or(spot.at, |node| node.at);
             report.warn(&spot.field("unlimited", at), Problem::ExemptsNobody);
         }
         let weight = who.weight(&tiers, &fields, spot, report);
+        let name = name?;
+        let by_descriptor = by_descriptor.map(|by| by_called(by, &name, &fields, spot, report));
+        if is_by_descriptor && by_descriptor.is_none() {
+            return None;
+        }
         Some(RuleSpec {
-            name: name?,
+            name,
             target: target?,
             identity: identity?,
             weight,
@@ -291,28 +338,28 @@ impl<'d> Schema<'d> {
             priority: priority.unwrap_or(0),
             is_enabled: is_enabled.unwrap_or(true),
             percent: percent.unwrap_or(100),
+            by_descriptor,
             file: Arc::clone(file),
             at: node.at,
         })
     }
 
-    /// The rule's name, stated or made of method and endpoint, if no rule has it yet.
+    /// The rule's name, stated or `implied` by what it is for, if no rule has it yet.
     fn name(
         &mut self,
         file: &Arc<str>,
         fields: &Fields<'_>,
-        target: Option<&Target>,
+        implied: Option<String>,
         spot: &Spot<'_>,
         report: &mut Report,
     ) -> Option<String> {
         let stated = fields.get("name");
         let at = stated.map_or(spot.at, |node| node.at);
         let here = spot.field("name", at);
-        let name = match (stated, target) {
+        let name = match (stated, implied) {
             (Some(node), _) => name(node, &here, report)?,
             (None, None) => return None,
-            (None, Some(target)) => {
-                let name = stated_endpoint(target);
+            (None, Some(name)) => {
                 if !is_name(&name) {
                     report.fault(&here, Problem::NeedsName);
                     return None;
@@ -330,14 +377,6 @@ impl<'d> Schema<'d> {
     }
 }
 
-/// Methods and endpoint as one text, which serves as a name.
-fn stated_endpoint(target: &Target) -> String {
-    match target.methods.as_slice() {
-        [] => target.pattern.text.clone(),
-        methods => format!("{} {}", methods.join(","), target.pattern.text),
-    }
-}
-
 /// A part of the callers.
 fn percent(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<u64> {
     let percent = number(node, spot, report)?;
@@ -349,39 +388,6 @@ fn percent(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<u64> {
         report.warn(spot, Problem::NobodyAtAll);
     }
     Some(percent)
-}
-
-/// What faults call the rule before it has been read.
-fn label(node: &Node, index: usize) -> String {
-    let text = |field: &str| match &node.value {
-        Value::Map(entries) => entries.iter().find_map(|(name, node)| match &node.value {
-            Value::Text(text) if name.text.as_deref() == Ok(field) => Some(text),
-            _ => None,
-        }),
-        _ => None,
-    };
-    match (text("name"), text("method"), text("endpoint")) {
-        (Some(name), ..) => quote(name),
-        (_, Some(method), Some(endpoint)) => quote(&format!("{method} {endpoint}")),
-        (_, None, Some(endpoint)) => quote(endpoint),
-        _ => (index + 1).to_string(),
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    (1..=128).contains(&text.len())
-        && text.bytes().all(|b| (b' '..=b'~').contains(&b))
-        && text.trim() == text
-}
-
-/// A name that people and metrics will see.
-fn name(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<String> {
-    let name = text(node, spot, "a name; write text", report)?;
-    if !is_name(name) {
-        report.fault(spot, Problem::BadName(quote(name)));
-        return None;
-    }
-    Some(name.to_owned())
 }
 
 fn defaults(node: &Node, spot: &Spot<'_>, report: &mut Report) -> Option<(Settings, IdentitySpec)> {

@@ -68,6 +68,17 @@ pub(super) struct Targets {
 }
 
 impl Target {
+    /// Every request.
+    pub(super) fn every() -> Target {
+        Target {
+            pattern: Pattern::every(),
+            methods: Vec::new(),
+            expression: None,
+            when: None,
+            spelling: Spelling::default(),
+        }
+    }
+
     /// Whether every request for `other` is one for this target, as far as can be told
     /// from the two alone.
     pub(super) fn covers(&self, other: &Target) -> bool {

@@ -1,6 +1,8 @@
 mod answers;
 mod calendar;
 mod callers;
+mod descriptors;
+mod envoy;
 mod explaining;
 mod faults;
 mod hostile;

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
-use crate::engine::{Decision, Outcome};
+use crate::engine::{Decision, DescribedLimit, Outcome};
 use crate::names;
 use crate::rules::RuleSet;
 use crate::units::{Limit, Mode, Nanos, Series};
@@ -39,6 +39,8 @@ impl Door {
     }
 }
 
+/// The name of limits that descriptors state, as the engine tells it.
+const STATED: &str = "stated";
 /// How many outcomes there are.
 const OUTCOMES: usize = 10;
 
@@ -63,6 +65,8 @@ struct Table {
     limits: Vec<Option<Entry>>,
     /// Decisions without a limit.
     none: Arc<Observed>,
+    /// That of the limits that descriptors state, which share their series with other calls'.
+    stated: Arc<Observed>,
 }
 
 #[derive(Clone)]
@@ -140,7 +144,7 @@ impl Observer {
     pub fn decided(&self, door: Door, decision: &Decision<'_>) {
         let table = self.table.load();
         let limit = decision.limit.as_ref();
-        let observed = limit.and_then(|limit| table.of_series(limit.series));
+        let observed = limit.and_then(|limit| table.of_limit(limit));
         observed
             .unwrap_or(&table.none)
             .count(door, decision.outcome);
@@ -200,9 +204,11 @@ impl Table {
     /// The table of `rules`, which follow those that `before` is the table of.
     fn of(rules: &RuleSet, before: Option<&Table>) -> Table {
         let none = before.map(|before| Arc::clone(&before.none));
+        let stated = before.map(|before| Arc::clone(&before.stated));
         let mut table = Table {
             limits: Vec::new(),
             none: none.unwrap_or_else(|| Arc::new(Observed::new("", ""))),
+            stated: stated.unwrap_or_else(|| Arc::new(Observed::new("", STATED))),
         };
         for (index, entry) in before
             .iter()
@@ -239,6 +245,13 @@ impl Table {
             observed: Arc::clone(observed),
             in_force,
         });
+    }
+
+    fn of_limit(&self, limit: &DescribedLimit<'_>) -> Option<&Arc<Observed>> {
+        if limit.series == Series::PER_CALL && limit.name == STATED {
+            return Some(&self.stated);
+        }
+        self.of_series(limit.series)
     }
 
     fn of_series(&self, series: Series) -> Option<&Arc<Observed>> {

@@ -113,6 +113,8 @@ fn reason(why: &str, rule: &RuleTold) -> String {
         "caller_tolerated" => {
             "something is missing of the caller, but none of its limits may refuse"
         }
+        "descriptor" => "it is for other descriptors",
+        "described" => "it is for requests, which a descriptor does not describe",
         other => other,
     };
     told.to_owned()

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::pairs::{PairsText, Text};
 use crate::engine::{CheckId, Request, Subject};
 use crate::protocol::text::Shown;
-use crate::rules::Described;
+use crate::rules::{Described, Descriptor};
 use crate::units::Cost;
 
 /// The longest body of one check, in bytes.
@@ -48,6 +48,10 @@ enum Stated<'a> {
         ip: Option<IpAddr>,
         attributes: PairsText<'a>,
     },
+    Descriptor {
+        domain: Text<'a>,
+        entries: Vec<EntryJson<'a>>,
+    },
 }
 
 /// Why a body asks for nothing that can be decided. Nothing was decided.
@@ -59,8 +63,10 @@ pub enum BadRequest {
     /// Nothing at all.
     #[error("the body is empty; write `rule` and `key`, `request`, or `checks`, as JSON")]
     Empty,
-    /// Neither a rule nor a request nor a batch.
-    #[error("nothing is asked; write `rule` and `key`, `request`, or `checks`")]
+    /// Neither a rule nor a request nor a descriptor nor a batch.
+    #[error(
+        "nothing is asked; write `rule` and `key`, `request`, `domain` and `entries`, or `checks`"
+    )]
     Nothing,
     /// The check of this place in a batch, from 0.
     #[error("checks[{0}]: {1}")]
@@ -87,7 +93,9 @@ pub enum BadRequest {
     #[error("`{0}` does not go with a report, which is never refused")]
     InReport(&'static str),
     /// Something else than one described request, of which there is nothing to explain.
-    #[error("only one described request can be explained; write `request`")]
+    #[error(
+        "only one described request or descriptor can be explained; write `request` or `domain`"
+    )]
     NotDescribed,
     /// The body is longer than its form allows, in bytes.
     #[error("the body is longer than {0} bytes")]
@@ -147,6 +155,28 @@ impl<'a> Asked<'a> {
 impl<'a> Check<'a> {
     fn new<C>(json: CheckJson<'a, C>) -> Result<Check<'a>, BadRequest> {
         let cost = json.cost.map_or(Cost::ONE, |Whole(cost)| Cost::new(cost));
+        if let Some(domain) = json.domain {
+            let beside = [
+                ("rule", json.rule.is_some()),
+                ("key", json.key.is_some()),
+                ("tier", json.tier.is_some()),
+                ("request", json.request.is_some()),
+                ("attributes", json.attributes.is_some()),
+            ];
+            if let Some((name, _)) = beside.into_iter().find(|(_, given)| *given) {
+                return Err(BadRequest::Mixed(name, "domain"));
+            }
+            let entries = json.entries.ok_or(BadRequest::Missing("entries"))?;
+            return Ok(Check {
+                subject: Stated::Descriptor { domain, entries },
+                cost,
+                response: json.response.unwrap_or(false),
+                id: json.id.map(checked).transpose()?,
+            });
+        }
+        if json.entries.is_some() {
+            return Err(BadRequest::Missing("domain"));
+        }
         let subject = match (json.rule, json.request) {
             (Some(_), Some(_)) => return Err(BadRequest::Mixed("rule", "request")),
             (Some(rule), None) => {
@@ -226,6 +256,25 @@ impl<'a> Check<'a> {
                     cost: self.cost,
                 })
             }
+            Stated::Descriptor { domain, entries } => {
+                let entries: SmallVec<[(&str, &str); 8]> = entries
+                    .iter()
+                    .map(|entry| {
+                        (
+                            &*entry.key.0,
+                            entry.value.as_ref().map_or("", |text| &*text.0),
+                        )
+                    })
+                    .collect();
+                decide(&Request {
+                    subject: Subject::Descriptor(Descriptor {
+                        domain: &domain.0,
+                        entries: &entries,
+                        stated: None,
+                    }),
+                    cost: self.cost,
+                })
+            }
         }
     }
 
@@ -238,7 +287,7 @@ impl<'a> Check<'a> {
     pub fn rule(&self) -> Option<&str> {
         match &self.subject {
             Stated::Rule { rule, .. } => Some(&rule.0),
-            Stated::Request { .. } => None,
+            Stated::Request { .. } | Stated::Descriptor { .. } => None,
         }
     }
 }
@@ -276,6 +325,20 @@ struct CheckJson<'a, C> {
     response: Option<bool>,
     id: Option<Text<'a>>,
     checks: Option<C>,
+    domain: Option<Text<'a>>,
+    entries: Option<Vec<EntryJson<'a>>>,
+}
+
+/// One entry of a descriptor.
+#[derive(Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an entry, such as {\"key\": …, \"value\": …}"
+)]
+struct EntryJson<'a> {
+    #[serde(borrow)]
+    key: Text<'a>,
+    value: Option<Text<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -302,6 +365,8 @@ impl<C> CheckJson<'_, C> {
             ("request", self.request.is_some()),
             ("attributes", self.attributes.is_some()),
             ("cost", self.cost.is_some()),
+            ("domain", self.domain.is_some()),
+            ("entries", self.entries.is_some()),
             ("id", self.id.is_some()),
         ]
         .into_iter()
@@ -428,6 +493,39 @@ mod tests {
         };
         assert_eq!(one(body), Ok(format!("{wanted:?}")));
         assert!(one(r#"{"request":{"method":"GET","path":"/"}}"#).is_ok());
+    }
+
+    #[test]
+    fn a_domain_and_entries_are_a_check_in_their_order() {
+        let wanted = |entries, cost| {
+            let descriptor = Descriptor {
+                domain: "shop",
+                entries,
+                stated: None,
+            };
+            let subject = Subject::Descriptor(descriptor);
+            let cost = Cost::new(cost);
+            Ok(format!("{:?}", Request { subject, cost }))
+        };
+        let body =
+            r#"{"domain":"shop","entries":[{"key":"Path","value":"/a"},{"key":"k"}],"cost":2}"#;
+        assert_eq!(one(body), wanted(&[("Path", "/a"), ("k", "")], 2));
+        assert_eq!(one(r#"{"domain":"shop","entries":[]}"#), wanted(&[], 1));
+        for (body, told) in [
+            (r#"{"domain":"shop"}"#, "missing field `entries`"),
+            (r#"{"entries":[]}"#, "missing field `domain`"),
+            (
+                r#"{"domain":"shop","entries":[],"rule":"r"}"#,
+                "`rule` does not go with `domain`",
+            ),
+            (
+                r#"{"domain":"shop","entries":[{"value":"x"}]}"#,
+                "missing field `key`",
+            ),
+        ] {
+            let said = one(body).unwrap_err();
+            assert!(said.contains(told), "{body}: {said}");
+        }
     }
 
     #[test]

@@ -112,11 +112,11 @@ pub struct AnswerTold {
 }
 
 impl Explanation {
-    /// Explains what the described request in `body`, which has the form of a check, would
+    /// Explains what the described request, or the descriptor, in `body`, which has the form of a check, would
     /// be told at `now`. Nothing is taken.
     ///
     /// # Errors
-    /// [`BadRequest`] if the body is no check of one described request.
+    /// [`BadRequest`] if the body is no check of one of these.
     pub fn of(
         body: &[u8],
         snapshot: &Snapshot<'_>,
@@ -129,6 +129,10 @@ impl Explanation {
         check.ask(None, |request| match &request.subject {
             Subject::Described(described) => {
                 let explained = snapshot.explain(described, request.cost, now);
+                Ok(Explanation::told(explained))
+            }
+            Subject::Descriptor(descriptor) => {
+                let explained = snapshot.explain_descriptor(descriptor, request.cost, now);
                 Ok(Explanation::told(explained))
             }
             Subject::Rule { .. } | Subject::Throttle { .. } => Err(BadRequest::NotDescribed),

@@ -105,7 +105,7 @@ impl<'a> Ask<'a> {
             Ask::Check(request, _) | Ask::Report(request) => {
                 let rule = match request.subject {
                     Subject::Rule { rule, .. } => rule,
-                    Subject::Described(_) | Subject::Throttle { .. } => "",
+                    Subject::Described(_) | Subject::Throttle { .. } | Subject::Descriptor(_) => "",
                 };
                 write_check(out, decision, rule);
             }

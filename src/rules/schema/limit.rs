@@ -76,6 +76,35 @@ pub(super) struct Scope<'s> {
     pub(super) within: Option<String>,
 }
 
+impl LimitSpec {
+    /// A limit as gateways state them in `line`, called `name` or by its window.
+    pub(super) fn of_gateway(
+        name: Option<&str>,
+        quota: Quota,
+        pace: Pace,
+        mode: Mode,
+        line: usize,
+    ) -> LimitSpec {
+        let by_window = || format!("{DEFAULT_TIER}/{}", quota.period());
+        LimitSpec {
+            name: name.map_or_else(by_window, str::to_owned),
+            quota,
+            // Nobody need be asked about a ban.
+            consistency: if quota.is_ban() {
+                Consistency::Local
+            } else {
+                Consistency::default()
+            },
+            on_store_loss: StoreLoss::default(),
+            pace,
+            strict_timeout: None,
+            count_denied: false,
+            mode,
+            line,
+        }
+    }
+}
+
 impl<'s> Scope<'s> {
     /// The same for the limits of the override called `name`.
     pub(super) fn within(&self, name: &str) -> Scope<'s> {
