@@ -297,9 +297,9 @@ fn book(state: &mut State, quota: &Quota, cost: u64, purpose: Purpose, now: Time
         }
         (State::Log(state), Purpose::Refund(None)) => !state.refund(quota, cost, now).is_empty(),
         (State::Log(state), Purpose::Refund(Some(moment))) => {
-            let before = state.span();
+            let before = state.clone();
             state.give_back(cost, moment);
-            state.span() != before
+            *state != before
         }
     }
 }

@@ -58,11 +58,6 @@ impl LogState {
         }
     }
 
-    /// What is logged, and since when.
-    pub fn span(&self) -> (u64, Option<Timestamp>) {
-        (self.sum_from(0), self.hits.front().map(|hit| hit.at))
-    }
-
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.hits.len()

@@ -23,6 +23,9 @@ pub(super) struct Log {
     pub(super) accounts: Vec<LogAccount>,
 }
 
+/// What others have used meanwhile is logged in so many pieces.
+const PIECES: u64 = 4;
+
 impl Body {
     pub(super) fn fresh(quota: &Quota) -> Body {
         match State::fresh(quota) {
@@ -282,11 +285,17 @@ impl Log {
         if others > known {
             let to = end.min(now);
             let from = slot.start().max(account.heard_at);
-            // In the middle of the time that it may have come in, on average.
-            let at = from.after(to.since(from).divided_by(2));
             account.heard_at = to;
-            account.logged.push((at, others - known));
-            self.state.add(quota, at, Cost::new(others - known));
+            // Evenly over the time that it may have come in.
+            let (span, mut left) = (to.since(from), others - known);
+            let pieces = left.min(PIECES);
+            for piece in 0..pieces {
+                let at = from.after(span.times(2 * piece + 1).divided_by(2 * pieces));
+                let cost = left / (pieces - piece);
+                left -= cost;
+                self.account(slot.window).logged.push((at, cost));
+                self.state.add(quota, at, Cost::new(cost));
+            }
             return;
         }
         let mut back = known - others;

@@ -117,9 +117,7 @@ impl Edge {
 
     /// The demand here, in cost per second.
     pub(super) fn own(&self, terms: &Terms, now: Timestamp) -> f64 {
-        let rate = self.demand.rate(terms.memory(), now);
-        let bias = self.demand.bias(terms.memory(), terms.interval());
-        (rate - bias).max(rate / 4.0)
+        self.demand.rate_before(terms.memory(), now)
     }
 
     /// The fleet's demand: what was heard, or as much on every node as here.
@@ -154,9 +152,19 @@ impl Edge {
         self.fleet > 0.0 && now.since(self.fleet_at) <= trusted
     }
 
-    /// The own part of the fleet's demand when the store last told of it.
-    pub(super) const fn share_then(&self) -> f64 {
-        self.share_then
+    /// The own part of the fleet's demand when the store last told of it, or as much as any
+    /// node's.
+    pub(super) fn share_then(&self, terms: &Terms, now: Timestamp) -> f64 {
+        if self.is_told(terms, now) {
+            self.share_then
+        } else {
+            1.0 / f64::from(terms.nodes.max(1))
+        }
+    }
+
+    /// What of the `fleet`'s demand is no chance.
+    pub(super) fn at_least(&self, fleet: f64, terms: &Terms) -> f64 {
+        (fleet - self.demand.doubt(fleet, terms.memory())).max(0.0)
     }
 
     /// The fleet's demand that is beyond doubt.

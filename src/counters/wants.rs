@@ -66,6 +66,7 @@ impl Cell {
             }
             _ => terms.period,
         };
+        let fleet = edge.fleet(own, terms, now);
         let heard = self.is_heard(now);
         let since = if heard {
             self.marks.heard()
@@ -80,9 +81,10 @@ impl Cell {
             heard,
             left,
             own,
-            fleet: edge.fleet(own, terms, now),
+            fleet,
+            at_least: edge.at_least(fleet, terms),
             certain: edge.certain(terms, now),
-            share_then: edge.share_then(),
+            share_then: edge.share_then(terms, now),
             overdue: edge.is_overdue(terms, now),
         }
     }
@@ -220,13 +222,22 @@ impl Cell {
             Body::Bucket { ledger, .. } => {
                 let cost = ledger.account.own();
                 let drains = BucketState::cost_as_time(&self.limit.quota, Cost::new(cost));
-                // What of it has drained tells when it began, unless it was empty meanwhile.
+                // What of it has drained tells when it began, unless it was empty meanwhile:
+                // then nothing is known.
                 let elapsed = drains.minus(ledger.own_debt);
-                Demand::of(cost, each, now.before(elapsed), now, terms.memory())
+                if elapsed > ledger.own_debt {
+                    Demand::default()
+                } else {
+                    Demand::of(cost, each, now.before(elapsed), now, terms.memory())
+                }
             }
             Body::Log(log) => {
-                let (cost, since) = log.state.span();
-                Demand::of(cost, each, since.unwrap_or(now), now, terms.memory())
+                let own = log.accounts.iter().filter(|part| part.account.own() > 0);
+                let cost = own.clone().map(|part| part.account.own()).sum();
+                let since = own.map(|part| part.window).min();
+                let parts = Space::of(&self.limit.quota).windows();
+                let since = since.map_or(now, |part| parts.start(part));
+                Demand::of(cost, each, since, now, terms.memory())
             }
         };
         let slot = match &self.body {

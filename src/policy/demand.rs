@@ -23,10 +23,12 @@ const FAST: f64 = 0.03;
 const YOUNGEST: f64 = 0.01;
 /// What comes within so many nanoseconds comes at once.
 const AT_ONCE: u64 = 1_000_000;
-/// The fast average takes over where it is so many times the slow one,
+/// The fast average takes over where one of them is so many times the other,
 const MUCH_MORE: f64 = 2.0;
 /// and so many arrivals more than it would expect.
 const MANY: f64 = 4.0;
+/// What is more than so many standard deviations is no chance.
+const DEVIATIONS: f64 = 4.0;
 
 impl Demand {
     /// An estimate that begins at `now` with what is already known: `cost` was asked for
@@ -103,11 +105,20 @@ impl Demand {
         least(self.slow, memory).max(least(self.fast, FAST))
     }
 
-    /// What the estimate is too high by, per second, if it is read because something was
-    /// asked for `ago`: that check is no sign of demand.
-    pub fn bias(&self, memory: Nanos, ago: Nanos) -> f64 {
-        let (ago, memory) = (ago.as_secs_f64(), memory.as_secs_f64());
-        self.size() * (-ago / memory).exp() / memory
+    /// The demand at `now`, per second, if it is read because something was asked for: what
+    /// came last is no sign of demand, unless hardly anything came before.
+    pub fn rate_before(&self, memory: Nanos, now: Timestamp) -> f64 {
+        let rate = self.rate(memory, now);
+        let (idle, memory) = (now.since(self.last).as_secs_f64(), memory.as_secs_f64());
+        let last = f64::from(self.clump) * (-idle / memory).exp() / memory;
+        let youth = 1.0 - maturity(now.since(self.since).as_secs_f64(), memory);
+        (rate - last).max(rate * youth)
+    }
+
+    /// By how much an estimate of such a `rate` may be too high by chance, if checks come in
+    /// clumps as they do here.
+    pub fn doubt(&self, rate: f64, memory: Nanos) -> f64 {
+        DEVIATIONS * (self.size() * rate / (2.0 * memory.as_secs_f64())).sqrt()
     }
 
     /// The demand at `now`, per second.
@@ -119,7 +130,8 @@ impl Demand {
         let age = now.since(self.since).as_secs_f64().max(YOUNGEST);
         let slow = f64::from(self.slow) * (-idle / memory).exp() / maturity(age, memory);
         let fast = f64::from(self.fast) * (-idle / FAST).exp() / maturity(age, FAST);
-        if fast > MUCH_MORE * slow + MANY * self.size() / FAST {
+        let chance = MANY * self.size() / FAST;
+        if fast > MUCH_MORE * slow + chance || slow > MUCH_MORE * fast + chance {
             fast
         } else {
             slow

@@ -54,6 +54,8 @@ pub struct Standing {
     pub own: f64,
     /// See `own`.
     pub fleet: f64,
+    /// What of `fleet` is no chance.
+    pub at_least: f64,
     /// The fleet's demand that is beyond doubt: what the store told, and no more here than
     /// a burst of a few checks cannot feign.
     pub certain: f64,
@@ -75,6 +77,10 @@ const LENDABLE: u64 = 100;
 /// A node sends when what it has admitted makes the others exceed this part of what is left
 /// to them.
 const PATIENT_PART: f64 = 0.5;
+/// This part of a limit, over all nodes, is not worth a message.
+const HARDLY: f64 = 0.015;
+/// A node's part of the demand has grown if it is so many times what it was.
+const MUCH_MORE: f64 = 2.0;
 /// If the store has never told of the cell, it sends when it has admitted this part of its
 /// share of what is left.
 const UNHEARD_PART: f64 = 0.125;
@@ -196,8 +202,13 @@ impl Standing {
                 let to_come = self.fleet * self.left.as_secs_f64();
                 used + self.unheard(self.fleet) + to_come < enough
             }
-            Supply::Continuous | Supply::Trailing => {
+            Supply::Continuous => {
                 self.fleet * terms.period.as_secs_f64() < FAR * float(terms.amount)
+            }
+            // What the store tells of a part of a log, not all nodes have told it yet.
+            Supply::Trailing => {
+                let fleet = self.fleet.max(self.own * f64::from(terms.nodes));
+                fleet * terms.period.as_secs_f64() < FAR * float(terms.amount)
             }
         };
         used < enough && expected
@@ -207,7 +218,10 @@ impl Standing {
     /// back is used up at once.
     fn is_tight(&self, terms: &Terms) -> bool {
         let little = (2.0 * terms.coming()).max(EXPOSED * float(terms.capacity));
-        terms.supply == Supply::Continuous && self.fleet > terms.rate() && self.room(terms) < little
+        terms.supply == Supply::Continuous
+            && self.at_least > terms.rate()
+            // What has come back since the store last told, the others have used as well.
+            && self.room(terms) - self.unheard(terms.rate()) < little
     }
 
     /// Whether what comes back can be shared out in whole checks without asking.
@@ -259,11 +273,7 @@ impl Standing {
         let room = self.room(terms) - cost;
         // What is admitted here is known here. A node that has just become busy knows least
         // of the one that was.
-        let share = if self.heard {
-            share(self.own, demand).min(self.share_then)
-        } else {
-            1.0 / f64::from(terms.nodes.max(1))
-        };
+        let share = share(self.own, demand).min(self.share_then);
         let others = (1.0 - share) * demand;
         let there_is_room = room - others * (age + reach) >= 0.0;
         let left = room - self.unheard(demand);
@@ -282,10 +292,10 @@ impl Standing {
     /// left, less what the others are likely to have admitted and not sent.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn allowance(&self, terms: &Terms) -> u64 {
-        let share = self.share();
-        let meanwhile = terms.interval().as_secs_f64() / 2.0 + terms.reach();
         // A node that has just become busy knows least of the one that was.
-        let others = (1.0 - share.min(self.share_then)) * terms.rate() * meanwhile;
+        let share = self.share().min(self.share_then);
+        let meanwhile = terms.interval().as_secs_f64() / 2.0 + terms.reach();
+        let others = (1.0 - share) * terms.rate() * meanwhile;
         let left = self.room(terms) + float(self.unsent) - others;
         (share * left.max(0.0)) as u64
     }
@@ -396,15 +406,31 @@ impl Standing {
     /// How soon the cell must be sent, leases apart.
     pub fn pressure(&self, terms: &Terms) -> Pressure {
         let far = self.is_far(terms);
+        // If demand has grown here, it may have grown on all nodes alike.
+        let has_grown = self.share() > MUCH_MORE * self.share_then;
+        let share = if has_grown {
+            self.share_then
+        } else {
+            self.share()
+        };
         let part = if self.heard {
             // It misleads nobody but the others.
-            (PATIENT_PART / (1.0 - self.share()).max(PATIENT_PART)).min(1.0)
+            (PATIENT_PART / (1.0 - share).max(PATIENT_PART)).min(1.0)
         } else {
             UNHEARD_PART
         };
-        let left = (self.room(terms) - self.unheard(self.fleet)).max(0.0);
-        let lot = (self.share() * left * part).max(1.0);
-        if !self.is_shared_out(terms) && !self.leases(terms) && float(self.unsent) >= lot {
+        let demand = self.fleet.max(self.certain);
+        let left = (self.room(terms) - self.unheard(demand)).max(0.0);
+        let least = match terms.supply {
+            // It comes to its limit all the time.
+            Supply::Continuous => HARDLY * float(terms.capacity),
+            Supply::AtTheTurn | Supply::Trailing => 0.0,
+        };
+        let lot = (share * (left * part).max(least)).max(1.0);
+        let shared_out = self.is_shared_out(terms);
+        let is_much = !shared_out && !self.leases(terms) && float(self.unsent) >= lot;
+        // What is shared out must be shared out anew.
+        if (shared_out && has_grown) || is_much {
             Pressure::Urgent
         } else if far && self.unsent <= terms.negligible() {
             Pressure::Silent

@@ -45,11 +45,11 @@ const fn bound(algorithm: Algorithm, mean: f64, worst: f64, cold: f64, used: f64
 }
 
 const BOUNDS: [Bound; 5] = [
-    bound(Algorithm::FixedWindow, 0.015, 0.05, 0.05, 0.97),
-    bound(Algorithm::SlidingWindow, 0.04, 0.12, 0.10, 0.94),
-    bound(Algorithm::SlidingLog, 0.15, 0.30, 0.20, 0.92),
-    bound(Algorithm::TokenBucket, 0.06, 0.14, 0.08, 0.96),
-    bound(Algorithm::LeakyBucket, 0.06, 0.14, 0.08, 0.96),
+    bound(Algorithm::FixedWindow, 0.015, 0.05, 0.05, 0.96),
+    bound(Algorithm::SlidingWindow, 0.03, 0.09, 0.10, 0.94),
+    bound(Algorithm::SlidingLog, 0.10, 0.20, 0.20, 0.92),
+    bound(Algorithm::TokenBucket, 0.03, 0.08, 0.08, 0.96),
+    bound(Algorithm::LeakyBucket, 0.03, 0.08, 0.08, 0.96),
 ];
 
 fn run(scenario: &Scenario) -> Figures {

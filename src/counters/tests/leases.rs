@@ -368,9 +368,9 @@ fn what_is_refused_for_want_of_a_lease_is_told_what_is_left_of_the_lease() {
             total: (5 - left) * Nanos::from_secs(1).get(),
             upto: delta.upto,
             at: START,
-            // The others ask for a hundred a second.
+            // The others ask for a thousand a second.
             told: Some(Told {
-                demand: 100_000,
+                demand: 1_000_000,
                 grant: 0,
                 wanted: true,
             }),

@@ -27,6 +27,7 @@ fn standing() -> Standing {
         left: Nanos::from_millis(500),
         own: 100.0,
         fleet: 1_000.0,
+        at_least: 1_000.0,
         certain: 1_000.0,
         share_then: 0.1,
         overdue: false,

@@ -54,4 +54,7 @@ pub enum DescriptorProblem {
     /// A rule that replaces itself.
     #[error("{0} is this limit's own name; write the name of another")]
     ReplacesItself(String),
+    /// A name of a rule or limit that none has (a warning).
+    #[error("nothing is called {0}, so this has no effect; write the name of another")]
+    ReplacesNothing(String),
 }

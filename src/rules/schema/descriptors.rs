@@ -1,6 +1,6 @@
 //! Rules that are for descriptors.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::descriptor::{ByDescriptor, Entry, Values};
@@ -8,7 +8,7 @@ use super::super::fault::{At, DescriptorProblem, Problem, quote};
 use super::super::path;
 use super::super::reader::{Fields, Report, Spot, flag, text, word, wrong_kind};
 use super::super::tree::{Node, Value};
-use super::{Schema, each, is_name};
+use super::{RuleSpec, Schema, each, is_name};
 use crate::units::{EncodedIdentity, KeySecret};
 
 pub(super) const ENTRY: [&str; 4] = ["key", "value", "normalize", "share_threshold"];
@@ -327,5 +327,20 @@ pub(super) fn not_itself(
     if replaces.iter().any(|replaced| **replaced == *name) {
         let problem = DescriptorProblem::ReplacesItself(quote(name));
         report.fault(&spot.field("replaces", at), problem);
+    }
+}
+
+/// Warns of rules that replace what no rule of any file is called.
+pub(super) fn warn_of_unnamed(specs: &[RuleSpec], report: &mut Report) {
+    let by = specs.iter().flat_map(|spec| &spec.by_descriptor);
+    let known: HashSet<&str> = by.filter_map(|by| by.called.as_deref()).collect();
+    for spec in specs {
+        let replaces = spec.by_descriptor.iter().flat_map(|by| &by.replaces);
+        for name in replaces.filter(|name| !known.contains(&***name)) {
+            let problem = DescriptorProblem::ReplacesNothing(quote(name));
+            report
+                .warnings
+                .push(spec.warning("replaces", problem.into()));
+        }
     }
 }

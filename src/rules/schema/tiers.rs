@@ -8,7 +8,7 @@ use super::super::tiers::{TierSource, Tiers};
 use super::super::tokens::Tokens;
 use super::super::tree::{Node, Value};
 use super::callers::{each_network, trusted};
-use super::{RuleSpec, Schema, each, name, policies};
+use super::{RuleSpec, Schema, descriptors, each, name, policies};
 
 pub(super) const TIERS: [&str; 2] = ["from", "default"];
 pub(super) const SOURCE: [&str; 3] = ["header", "from", "addresses"];
@@ -157,6 +157,7 @@ impl Schema<'_> {
             self.check_tiers(specs, report);
         }
         policies::warn_of_unused(&self.policies, report);
+        descriptors::warn_of_unnamed(specs, report);
     }
 
     /// Reports tiers that callers may have and no rule knows: a slip of the pen there would

@@ -475,3 +475,20 @@ fn names_are_made_of_domain_and_entries_and_stay_apart() {
         "{names:?}"
     );
 }
+
+#[test]
+fn who_replaces_what_there_is_not_is_warned() {
+    let ours = "rules: [{domain: d, descriptors: [{key: a}], replaces: [d.b, d.c], ban: true},
+      {domain: d, descriptors: [{key: b}], ban: true}]";
+    let said = warnings(ours);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].contains("rule \"d.a\": replaces: nothing is called \"d.c\""),
+        "{said:?}"
+    );
+    let envoy = "domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: x}]}}]";
+    assert!(warnings(envoy)[0].contains("nothing is called \"x\""));
+    let other = "domain: e\ndescriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 1, name: x}}]";
+    let both = compile(&[("1.yaml", envoy), ("2.yaml", other)]).unwrap();
+    assert!(both.warnings.is_empty());
+}
