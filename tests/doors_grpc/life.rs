@@ -84,10 +84,16 @@ fn an_old_connection_is_asked_to_go_and_no_decision_is_lost() {
     let mut idle = connect(&gate.socket);
     let client = Client::of(&gate.socket);
     let who = descriptor(&[("user", "one")]);
-    // Meanwhile connections grow old, and the client opens others.
+    // Meanwhile connections grow old, and the client opens others. What it had not sent when
+    // one ended it asks again: the figures show that such a call was not counted.
+    let ask = || client.ask(request(std::slice::from_ref(&who)));
     for number in 0..3_000 {
-        let response = client.ask(request(std::slice::from_ref(&who))).unwrap();
-        assert_eq!(told(&response).1, [(Told::Ok, 99_999 - number)]);
+        let response = match ask() {
+            Err(status) if status.code() == Code::Cancelled => ask(),
+            answer => answer,
+        };
+        let left = told(&response.unwrap()).1;
+        assert_eq!(left, [(Told::Ok, 99_999 - number)]);
     }
     assert_eq!(goaway(&mut idle), Some(0));
 }
