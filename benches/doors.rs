@@ -1,4 +1,4 @@
-//! Checks through the RESP and HTTP doors of the real daemon, over Unix sockets, beside
+//! Checks through the RESP, HTTP and gRPC doors of the real daemon, over Unix sockets, beside
 //! what such a socket costs anyhow: servers that answer the same bytes without thinking.
 //!
 //! Floor and subject take turns in short rounds, and each ratio is the median of the
@@ -6,6 +6,9 @@
 //! processes of their own (this program, started again in another role); the lone
 //! connection has both on one core, where no wake-up crosses cores.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+#[path = "doors/grpc.rs"]
+mod grpc;
 
 use std::io::{self, Read, Write};
 use std::num::ParseIntError;
@@ -29,7 +32,9 @@ const KEY: &str = "user:0000";
 const CONNECTIONS: usize = 32;
 
 const RULES: &str = "rules:\n  - { name: orders, endpoint: /api/v1/orders, key: user, limits: \
-                     { default: { requests: 1000000000, window: 1h } } }\n";
+                     { default: { requests: 1000000000, window: 1h } } }\n  - { name: paths, domain: \
+                     shop, descriptors: [{ key: path }, { key: remote_address }], limits: { \
+                     requests: 1000000000, window: 1h } }\n";
 
 fn main() -> io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -47,6 +52,7 @@ fn main() -> io::Result<()> {
             };
             client(socket, &load)
         }
+        ["grpc-client", socket] => grpc::client(socket),
         _ => compare(),
     }
 }
@@ -112,7 +118,7 @@ fn compare() -> io::Result<()> {
     let alone = |question: &Question, against, title: &str, target| {
         let load = Load::of(question, 1, 1);
         let measured = place.measure(against, question, &load)?;
-        measured.print_latency(title, target);
+        measured.print_latency(title, target, None);
         io::Result::Ok(())
     };
     let title = "blocking echo against bare tokio echo";
@@ -121,6 +127,7 @@ fn compare() -> io::Result<()> {
         let title = format!("{}, alone on one core, p50", question.name);
         alone(question, Against::Threads, &title, Some(target))?;
     }
+    grpc::compare(&place)?;
     for question in [&check, &throttle] {
         for (depth, target, cpu) in [(1, 0.85, 3.5), (16, 0.6, 0.5)] {
             let load = Load::of(question, CONNECTIONS, depth);
@@ -186,7 +193,12 @@ impl Place<'_> {
             .arg("--runtime-dir")
             .arg(self.directory)
             .arg("--rules")
-            .arg(self.rules);
+            .arg(self.rules)
+            .arg("--grpc")
+            .arg(format!(
+                "unix:{}",
+                self.directory.join(grpc::SOCKET).display()
+            ));
         Server::start(command, asked.to_owned())
     }
 
@@ -250,15 +262,20 @@ impl Server {
     }
 
     fn round(&self, socket: &Path, load: &Load, pinned: bool) -> io::Result<Round> {
-        let before = self.cpu()?;
-        let output = command(std::env::current_exe()?, pinned)
+        let mut client = command(std::env::current_exe()?, pinned);
+        client
             .arg("client")
             .arg(socket)
             .args([&load.connections, &load.depth].map(|n| n.to_string()))
             .args([load.end.to_string(), load.ends.to_string()])
-            .arg(&load.request)
-            .stderr(Stdio::inherit())
-            .output()?;
+            .arg(&load.request);
+        self.asked_by(client)
+    }
+
+    /// What came of a round of this client's.
+    fn asked_by(&self, mut client: Command) -> io::Result<Round> {
+        let before = self.cpu()?;
+        let output = client.stderr(Stdio::inherit()).output()?;
         let spent = self.cpu()?.saturating_sub(before);
         let said = String::from_utf8_lossy(&output.stdout);
         let mut said = said.split_whitespace().map(str::parse::<f64>);
@@ -318,9 +335,16 @@ impl Measured {
         all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
-    fn print_latency(&self, title: &str, target: Option<f64>) {
+    fn print_latency(&self, title: &str, target: Option<f64>, cpu: Option<f64>) {
         let target = target.map_or(String::new(), |target| format!("≤ {target}"));
-        self.print(title, |r| r.p50, |p50| format!("{p50:.1} µs"), &target, "");
+        let cpu = cpu.map_or(String::new(), |cpu| format!("≤ {cpu} µs"));
+        self.print(
+            title,
+            |r| r.p50,
+            |p50| format!("{p50:.1} µs"),
+            &target,
+            &cpu,
+        );
     }
 
     fn print_rate(&self, title: &str, target: f64, cpu: f64) {
@@ -392,11 +416,15 @@ fn client(socket: &str, load: &Load) -> io::Result<()> {
     } else {
         together(socket, load)?
     };
-    let rate = (batches * load.depth) as f64 / ROUND.as_secs_f64();
+    report(batches * load.depth, &mut spans);
+    Ok(())
+}
+
+fn report(answered: usize, spans: &mut [Duration]) {
+    let rate = answered as f64 / ROUND.as_secs_f64();
     spans.sort_unstable();
     let p50 = spans.get(spans.len() / 2).copied().unwrap_or_default();
     println!("{rate} {}", p50.as_secs_f64() * 1e6);
-    Ok(())
 }
 
 fn alone(socket: &str, load: &Load) -> io::Result<(usize, Vec<Duration>)> {

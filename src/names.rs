@@ -39,6 +39,11 @@ pub const BAD_REQUESTS: &str = "tidegate_bad_requests_total";
 pub const FORWARDING_IGNORED: &str = "tidegate_forwarding_ignored_total";
 /// Requests of believed proxies whose forwarding header says no address.
 pub const FORWARDING_UNREADABLE: &str = "tidegate_forwarding_unreadable_total";
+/// Calls of gateways about a domain that no rule is for.
+pub const UNKNOWN_DOMAINS: &str = "tidegate_unknown_domain_calls_total";
+/// Calls of gateways that were cancelled while they waited for the store; what was counted for
+/// them stays counted.
+pub const CANCELLED_CALLS: &str = "tidegate_cancelled_calls_total";
 /// Rules that count many paths with queries, each on its own.
 pub const RULES_OF_MANY_PATHS: &str = "tidegate_rules_of_many_paths";
 /// Batches exchanged with the store, by `outcome`.

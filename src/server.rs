@@ -9,6 +9,8 @@ mod accept;
 mod address;
 mod admin;
 mod config;
+mod eager;
+mod grpc;
 mod http;
 mod listener;
 mod observer;
@@ -131,6 +133,8 @@ struct Shared {
     farewells: Arc<Semaphore>,
     /// One for each body under way that is longer than a single check's.
     long_bodies: Semaphore,
+    /// What the connections of gateways share.
+    gateway: grpc::Gateway,
 }
 
 impl Server {
@@ -143,11 +147,12 @@ impl Server {
         for (door, addresses) in [
             (Door::Http, &config.http),
             (Door::Resp, &config.resp),
+            (Door::Grpc, &config.grpc),
             (Door::Admin, &config.admin),
         ] {
             let mode = match door {
                 Door::Admin => config.admin_socket_mode,
-                Door::Http | Door::Resp => config.socket_mode,
+                Door::Http | Door::Resp | Door::Grpc => config.socket_mode,
             };
             for address in addresses {
                 for socket in listener::bind(address, mode)? {
@@ -189,6 +194,7 @@ impl Bound {
             config: self.config,
             farewells: Arc::new(Semaphore::new(config::FAREWELLS)),
             long_bodies: Semaphore::new(config::LONG_BODIES),
+            gateway: grpc::Gateway::new(),
         });
         let data = Arc::new(Semaphore::new(places));
         let admin = Arc::new(Semaphore::new(config::ADMIN_PLACES));
@@ -199,7 +205,7 @@ impl Bound {
         for (door, socket) in self.sockets {
             let (doors, places, stopping) = match door {
                 Door::Admin => (&mut admin_doors, &admin, &admin_stopping),
-                Door::Http | Door::Resp => (&mut data_doors, &data, &data_stopping),
+                Door::Http | Door::Resp | Door::Grpc => (&mut data_doors, &data, &data_stopping),
             };
             let accepting = Accepting {
                 door,

@@ -5,12 +5,12 @@
 
 mod kit;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use tidegate::app::config::KEYS;
 
-use kit::{Place, TIDEGATE, root, stderr, stdout};
+use kit::{Place, TIDEGATE, root, stderr, stdout, tool};
 
 /// Every file under `directory`, relative to the root of the project.
 fn files(directory: &Path) -> Vec<String> {
@@ -34,6 +34,8 @@ fn kind(file: &str) -> &'static str {
         _ if file.starts_with("config/kubernetes/") => "kubernetes",
         _ if file.starts_with("config/systemd/") => "systemd",
         "config/container/Dockerfile" => "container",
+        // tests/doors_grpc.rs has Envoy read it.
+        "config/envoy/envoy.yaml" => "envoy",
         // tests/schema.rs holds it to the program.
         "config/schema.json" => "schema",
         _ if file.ends_with(".yaml") => "tidegate",
@@ -102,18 +104,6 @@ fn every_config_within_a_manifest_loads() {
         }
     }
     assert!(loaded > 0, "no manifest has a config in it");
-}
-
-/// The path of a tool that `tests/run` installs.
-fn tool(name: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let path = target.join("tools/venv/bin").join(name);
-    assert!(
-        path.exists(),
-        "{} is missing; run tests/run, which installs it",
-        path.display()
-    );
-    path
 }
 
 #[test]

@@ -100,6 +100,7 @@ fn run(config: Config, origin: Origin) -> Result<Exit, ServeError> {
 /// The doors for checks ask nobody who they are.
 fn warn_of_open_doors(settings: &Settings) {
     let doors = settings.http.iter().chain(&settings.resp);
+    let doors = doors.chain(&settings.grpc);
     for address in doors.filter(|address| !address.is_local()) {
         tracing::warn!(
             %address,
@@ -114,6 +115,7 @@ fn bind(settings: &Settings) -> Result<Bound, ServeError> {
         .http
         .iter()
         .chain(&settings.resp)
+        .chain(&settings.grpc)
         .chain(&settings.admin);
     let within = |address: &Address| match address {
         Address::Unix(path) => path.starts_with(directory.path()),
@@ -125,12 +127,15 @@ fn bind(settings: &Settings) -> Result<Bound, ServeError> {
     Ok(Server::bind(ServerConfig {
         http: settings.http.clone(),
         resp: settings.resp.clone(),
+        grpc: settings.grpc.clone(),
         admin: settings.admin.clone(),
         admin_token: secrets::admin_token(settings)?,
         socket_mode: settings.socket_mode,
         admin_socket_mode: settings.admin_socket_mode,
         max_connections: settings.max_connections,
         drain_timeout: settings.drain_timeout,
+        max_connection_age: settings.max_connection_age,
+        grpc_telling: settings.grpc_telling,
         ..ServerConfig::default()
     })?)
 }

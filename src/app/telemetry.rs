@@ -45,6 +45,14 @@ const COUNTERS: &[(&str, &str)] = &[
         names::FORWARDING_UNREADABLE,
         "Requests of believed proxies whose forwarding header says no address",
     ),
+    (
+        names::UNKNOWN_DOMAINS,
+        "Calls of gateways about a domain that no rule is for",
+    ),
+    (
+        names::CANCELLED_CALLS,
+        "Calls of gateways that were cancelled while they waited for the store",
+    ),
     (names::SYNC_BATCHES, "Batches exchanged with the store"),
     (names::SYNC_DELTAS, "Deltas acknowledged by the store"),
     (

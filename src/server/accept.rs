@@ -13,7 +13,7 @@ use tokio::time;
 use super::listener::{Listener, Stream};
 use super::observer::Door;
 use super::patient::Patient;
-use super::{Shared, admin, http, resp, told};
+use super::{Shared, admin, grpc, http, resp, told};
 use crate::protocol::resp::TOO_MANY_CLIENTS;
 
 /// How long accepting rests after an error, at first and at most.
@@ -99,6 +99,7 @@ impl Accepting {
             shared.services.observer.refused(door);
             stream.send_now(match door {
                 Door::Resp => TOO_MANY_CLIENTS,
+                Door::Grpc => grpc::TOO_MANY_CLIENTS,
                 Door::Http | Door::Admin => http::TOO_MANY_CLIENTS,
             });
             // Under a flood there is no time for manners.
@@ -125,6 +126,7 @@ impl Accepting {
                     resp::serve(stream, peer, id, &shared, stop).await;
                 }
                 Door::Http => http::serve(stream, peer, shared, stop).await,
+                Door::Grpc => grpc::serve(stream, shared, stop).await,
                 Door::Admin => admin::serve(stream, peer, shared, stop).await,
             }
         });

@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Address;
+use crate::protocol::grpc::Telling;
 
 /// The descriptors left to everything but connections of the data doors: admin
 /// connections, refusals, the store, files.
@@ -21,15 +22,17 @@ pub struct ServerConfig {
     pub http: Vec<Address>,
     /// Where the Redis protocol is spoken.
     pub resp: Vec<Address>,
+    /// Where gateways ask by gRPC.
+    pub grpc: Vec<Address>,
     /// Where metrics and probes are.
     pub admin: Vec<Address>,
     /// What admin requests must show; needed where other machines reach them.
     pub admin_token: Option<AdminToken>,
-    /// The permissions of the Unix sockets of `http` and `resp`.
+    /// The permissions of the Unix sockets of `http`, `resp` and `grpc`.
     pub socket_mode: u32,
     /// The permissions of the Unix sockets of `admin`, which are their only guard.
     pub admin_socket_mode: u32,
-    /// The most connections at once over all `http` and `resp` addresses; it is
+    /// The most connections at once over all `http`, `resp` and `grpc` addresses; it is
     /// lowered to what the limit of open files allows.
     pub max_connections: usize,
     /// How long a RESP command may take from its first byte to its last (it may be found
@@ -42,6 +45,11 @@ pub struct ServerConfig {
     pub resp_idle_timeout: Duration,
     /// How long draining may take, before connections are cut.
     pub drain_timeout: Duration,
+    /// How old a connection of `grpc` may grow, a tenth more or less, before its client is
+    /// asked to open another; `None` for any age.
+    pub max_connection_age: Option<Duration>,
+    /// What gateways are told beside the decision.
+    pub grpc_telling: Telling,
 }
 
 impl Default for ServerConfig {
@@ -49,6 +57,7 @@ impl Default for ServerConfig {
         ServerConfig {
             http: Vec::new(),
             resp: Vec::new(),
+            grpc: Vec::new(),
             admin: Vec::new(),
             admin_token: None,
             socket_mode: 0o660,
@@ -58,6 +67,8 @@ impl Default for ServerConfig {
             http_timeout: Duration::from_secs(30),
             resp_idle_timeout: Duration::from_secs(3_600),
             drain_timeout: Duration::from_secs(10),
+            max_connection_age: None,
+            grpc_telling: Telling::default(),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! One connection of the HTTP door, and what it answers.
 
 mod connection;
-mod eager;
 
 use std::borrow::Cow;
 use std::convert::Infallible;

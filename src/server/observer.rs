@@ -1,5 +1,6 @@
 mod advice;
 mod booked;
+mod gateway;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -20,20 +21,23 @@ pub enum Door {
     Http,
     /// The Redis protocol.
     Resp,
+    /// Envoy's rate limit service.
+    Grpc,
     /// Metrics and probes.
     Admin,
 }
 
 impl Door {
-    const ALL: [Door; 3] = [Door::Http, Door::Resp, Door::Admin];
+    const ALL: [Door; 4] = [Door::Http, Door::Resp, Door::Grpc, Door::Admin];
     /// The doors that decide.
-    const DECIDING: usize = 2;
+    const DECIDING: usize = 3;
 
     /// The value of the `door` label.
     pub const fn name(self) -> &'static str {
         match self {
             Door::Http => "http",
             Door::Resp => "resp",
+            Door::Grpc => "grpc",
             Door::Admin => "admin",
         }
     }
@@ -55,7 +59,7 @@ type Counters = [[OnceLock<Counter>; OUTCOMES]; Door::DECIDING];
 #[derive(Debug)]
 pub struct Observer {
     table: ArcSwap<Table>,
-    doors: [DoorMetrics; 3],
+    doors: [DoorMetrics; 4],
 }
 
 /// The counters of the limits of one rule set, and of the set before: some of its

@@ -26,6 +26,11 @@ pub(super) fn shared_with_store(wait: Duration) -> Shared {
   - {name: exact, consistency: strict, limits: {requests: 9, window: 1m}}
   - {name: here, consistency: local, limits: {requests: 9, window: 1m}}
 ";
+    shared_with_rules(rules, wait)
+}
+
+/// The same with other rules.
+pub(super) fn shared_with_rules(rules: &str, wait: Duration) -> Shared {
     let source = Source {
         name: "t.yaml".to_owned(),
         text: rules.to_owned(),
@@ -57,6 +62,7 @@ fn insides(rules: RuleSet, fleet: Fleet, authority: Option<Arc<dyn Authority>>) 
         config: ServerConfig::default(),
         farewells: Arc::new(Semaphore::new(1)),
         long_bodies: Semaphore::new(1),
+        gateway: super::grpc::Gateway::new(),
     }
 }
 

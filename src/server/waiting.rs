@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, timeout_at};
 
 use super::Services;
 use crate::engine::{Question, Ruling, Unanswered};
@@ -16,6 +17,22 @@ pub(super) async fn ask_all<'p>(
     let asking = join_all(questions.map(|question| ask(services, question)));
     // Making room for others in between would let later questions overtake.
     unconstrained(asking).await
+}
+
+/// The same for somebody who does not wait beyond `deadline`.
+pub(super) async fn ask_all_until<'p>(
+    services: &Services,
+    questions: impl IntoIterator<Item = &'p Question>,
+    deadline: Option<Instant>,
+) -> Vec<Result<Ruling, Unanswered>> {
+    let Some(deadline) = deadline else {
+        return ask_all(services, questions).await;
+    };
+    let asking = questions.into_iter().map(|question| async move {
+        let asking = timeout_at(deadline, ask(services, question));
+        asking.await.unwrap_or(Err(Unanswered))
+    });
+    unconstrained(join_all(asking)).await
 }
 
 /// The same for what is recorded and not asked about: it is told even if the client hangs up

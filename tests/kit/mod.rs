@@ -27,7 +27,7 @@ pub use addr::Addr;
 pub use daemon::{Daemon, sum, tidegate};
 pub use drive::{Drive, Driven, Sample, since_epoch};
 pub use latencies::{HELD_UP, nobody_waited};
-pub use place::{Place, Served, TIDEGATE, root, stderr, stdout};
+pub use place::{Place, Served, TIDEGATE, root, stderr, stdout, tool};
 pub use process::wait_until;
 pub use proxy::Proxy;
 pub use redis_server::Redis;

@@ -145,3 +145,15 @@ pub fn stderr(output: &Output) -> String {
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
+
+/// The path of a tool that `tests/run` installs.
+pub fn tool(name: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let path = target.join("tools/venv/bin").join(name);
+    assert!(
+        path.exists(),
+        "{} is missing; run tests/run, which installs it",
+        path.display()
+    );
+    path
+}

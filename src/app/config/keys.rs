@@ -5,6 +5,7 @@
 use super::settings::{LogFormat, RulesFrom, Settings};
 use super::value::{ANY_DURATION, Scalar, ValueError};
 use crate::app::store_url::StoreUrl;
+use crate::protocol::grpc::Headers;
 use crate::units::{Nanos, Partitions, STRICT_TIMEOUTS};
 
 /// One setting.
@@ -46,6 +47,8 @@ impl Key {
 }
 
 const RULES_FROM: &[&str] = &["file", "store"];
+const GRPC_HEADERS: &[&str] = &["none", "retry-after", "all"];
+const OFF_OR_ON: &[&str] = &["off", "on"];
 const LOG_FORMATS: &[&str] = &["text", "json"];
 const PACE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_secs(3_600));
 /// How long a receipt may be kept.
@@ -93,6 +96,19 @@ pub const KEYS: &[Key] = &[
         }),
     },
     Key {
+        name: "grpc",
+        flag: "grpc",
+        variable: "TIDEGATE_GRPC",
+        value: "ADDR",
+        default: &[],
+        help: "Where to serve Envoy's rate limit service (gRPC), such as unix:{runtime}/grpc.sock",
+        set: Set::Each(|s, v| {
+            let address = s.address(v)?;
+            s.grpc.push(address);
+            Ok(())
+        }),
+    },
+    Key {
         name: "admin",
         flag: "admin",
         variable: "TIDEGATE_ADMIN",
@@ -123,7 +139,7 @@ pub const KEYS: &[Key] = &[
         variable: "TIDEGATE_SOCKET_MODE",
         value: "OCTAL",
         default: &["0600"],
-        help: "Permissions of the Unix sockets of http and resp",
+        help: "Permissions of the Unix sockets of http, resp and grpc",
         set: Set::One(|s, v| {
             s.socket_mode = v.mode()?;
             Ok(())
@@ -147,9 +163,50 @@ pub const KEYS: &[Key] = &[
         variable: "TIDEGATE_MAX_CONNECTIONS",
         value: "NUMBER",
         default: &["10000"],
-        help: "Most connections at once, over all http and resp addresses",
+        help: "Most connections at once, over all http, resp and grpc addresses",
         set: Set::One(|s, v| {
             s.max_connections = v.number(1, 1_000_000)?;
+            Ok(())
+        }),
+    },
+    Key {
+        name: "grpc_headers",
+        flag: "grpc-headers",
+        variable: "TIDEGATE_GRPC_HEADERS",
+        value: "none|retry-after|all",
+        default: &["retry-after"],
+        help: "What a gateway is to add to its responses: nothing, Retry-After where it helps, or all fields that http tells",
+        set: Set::One(|s, v| {
+            s.grpc_telling.headers = match v.one_of(GRPC_HEADERS)? {
+                0 => Headers::None,
+                1 => Headers::RetryAfter,
+                _ => Headers::All,
+            };
+            Ok(())
+        }),
+    },
+    Key {
+        name: "grpc_metadata",
+        flag: "grpc-metadata",
+        variable: "TIDEGATE_GRPC_METADATA",
+        value: "off|on",
+        default: &["off"],
+        help: "Whether a gateway's other filters are told of the decision, as dynamic metadata",
+        set: Set::One(|s, v| {
+            s.grpc_telling.dynamic_metadata = v.one_of(OFF_OR_ON)? == 1;
+            Ok(())
+        }),
+    },
+    Key {
+        name: "max_connection_age",
+        flag: "max-connection-age",
+        variable: "TIDEGATE_MAX_CONNECTION_AGE",
+        value: "DURATION",
+        default: &["0s"],
+        help: "How old a connection of grpc grows before its client is asked to open another, so that new nodes get their part; 0s for any age",
+        set: Set::One(|s, v| {
+            let age = v.duration(ANY_DURATION)?;
+            s.max_connection_age = (!age.is_zero()).then(|| age.into());
             Ok(())
         }),
     },

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::value::{Scalar, ValueError};
 use crate::app::store_url::StoreUrl;
 use crate::engine::ReceiptBounds;
+use crate::protocol::grpc::Telling;
 use crate::server::Address;
 use crate::units::{Nanos, Pace, Partitions};
 
@@ -18,16 +19,22 @@ pub struct Settings {
     pub http: Vec<Address>,
     /// Where to serve the Redis protocol.
     pub resp: Vec<Address>,
+    /// Where to serve gateways by gRPC.
+    pub grpc: Vec<Address>,
     /// Where to serve the operator.
     pub admin: Vec<Address>,
     /// The file with the admin's token.
     pub admin_token_file: Option<PathBuf>,
-    /// Permissions of the Unix sockets of `http` and `resp`.
+    /// Permissions of the Unix sockets of `http`, `resp` and `grpc`.
     pub socket_mode: u32,
     /// Permissions of the Unix sockets of `admin`.
     pub admin_socket_mode: u32,
     /// Most connections at once.
     pub max_connections: usize,
+    /// What gateways are told beside the decision.
+    pub grpc_telling: Telling,
+    /// How old a connection of gRPC may grow; `None` for any age.
+    pub max_connection_age: Option<Duration>,
     /// Rule files and directories of them.
     pub rules_files: Vec<PathBuf>,
     /// Who says the rules: the first of these that has some.
@@ -114,11 +121,14 @@ impl Settings {
             runtime_dir: RuntimeDir::Automatic(surroundings.runtime_dir.clone()),
             http: Vec::new(),
             resp: Vec::new(),
+            grpc: Vec::new(),
             admin: Vec::new(),
             admin_token_file: None,
             socket_mode: 0,
             admin_socket_mode: 0,
             max_connections: 0,
+            grpc_telling: Telling::default(),
+            max_connection_age: None,
             rules_files: Vec::new(),
             rules_from: Vec::new(),
             store: None,

@@ -9,8 +9,8 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::eager::Eager;
 use crate::server::config::ServerConfig;
+use crate::server::eager::Eager;
 use crate::server::observer::BadKind;
 use crate::server::patient::{Patient, Progress};
 

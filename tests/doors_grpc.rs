@@ -1,0 +1,22 @@
+//! The gRPC door over real sockets: a client in Rust, one in Python, hostile ones, and a real
+//! Envoy.
+
+// Tests assert by panicking, and their helpers are not in test functions.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod kit;
+
+#[path = "doors_grpc/calls.rs"]
+mod calls;
+#[path = "doors_grpc/client.rs"]
+mod client;
+#[path = "doors_grpc/envoy.rs"]
+mod envoy;
+#[path = "doors_grpc/frames.rs"]
+mod frames;
+#[path = "doors_grpc/hostile.rs"]
+mod hostile;
+#[path = "doors_grpc/life.rs"]
+mod life;
+#[path = "doors_grpc/python.rs"]
+mod python;
