@@ -6,11 +6,10 @@
 
 mod kit;
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kit::{Daemon, Drive, Driven, Redis, Sample, counted_in, longest_gap, sum};
-use kit::{wait_for_an_edge, wait_until, window_of};
+use kit::{in_one_of_a_few_runs, wait_for_an_edge, wait_until, window_of};
 
 const LIMIT: u64 = 1_000;
 const WINDOW: Duration = Duration::from_secs(10);
@@ -18,20 +17,6 @@ const NODES: usize = 4;
 const CHECKS_PER_SECOND: u32 = 1_000;
 /// A cold window and two warm ones.
 const WINDOWS: u32 = 3;
-
-/// One fleet at a time: a machine with more to do than it can is late with everything.
-static ALONE: Mutex<()> = Mutex::new(());
-/// How often a fleet is tried. The machine's other work holds up nodes, and the store, in
-/// one run or another; what is wrong with the nodes shows in each.
-const TRIES: u32 = 4;
-
-/// Fails if every one of a few runs does, and shows why each did.
-fn in_one_of_a_few_runs(run: impl Fn() -> Result<(), String>) {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let failures: Vec<String> = (0..TRIES).map_while(|_| run().err()).collect();
-    println!("failures: {failures:#?}");
-    assert!(failures.len() < TRIES as usize, "{failures:#?}");
-}
 
 /// What became of one window.
 #[derive(Clone, Copy, Debug)]

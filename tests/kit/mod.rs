@@ -21,6 +21,7 @@ mod process;
 mod proxy;
 mod redis_server;
 pub mod resp;
+mod tries;
 mod windows;
 
 pub use addr::Addr;
@@ -31,4 +32,5 @@ pub use place::{Place, Served, TIDEGATE, root, stderr, stdout, tool};
 pub use process::wait_until;
 pub use proxy::Proxy;
 pub use redis_server::Redis;
+pub use tries::in_one_of_a_few_runs;
 pub use windows::{counted_in, longest_gap, wait_for_an_edge, window_of};
