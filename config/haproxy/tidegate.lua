@@ -20,6 +20,7 @@ local TOLD = {
     ["x-ratelimit-reset"] = "txn.tidegate_reset",
     ["ratelimit-policy"] = "txn.tidegate_policy",
     ["ratelimit"] = "txn.tidegate_left",
+    ["x-ratelimit-warning"] = "txn.tidegate_warning",
 }
 
 -- Fields of the client's request that are about its own connection or body, or that are
