@@ -34,6 +34,13 @@ fn kind(file: &str) -> &'static str {
         _ if file.starts_with("config/kubernetes/") => "kubernetes",
         _ if file.starts_with("config/systemd/") => "systemd",
         "config/container/Dockerfile" => "container",
+        // tests/gateways.rs puts them to work.
+        "config/nginx/tidegate.conf"
+        | "config/haproxy/haproxy.cfg"
+        | "config/haproxy/tidegate.lua"
+        | "config/caddy/Caddyfile"
+        | "config/traefik/dynamic.yaml"
+        | "config/kong/kong.yaml" => "gateway",
         // tests/schema.rs holds it to the program.
         "config/schema.json" => "schema",
         _ if file.ends_with(".yaml") => "tidegate",

@@ -8,9 +8,10 @@ mod kit;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::process::Command;
 
 use kit::http::{Reply, parse};
-use kit::{Backend, Daemon, Gateway, Kind, connect_from};
+use kit::{Backend, Daemon, Gateway, Kind, Place, connect_from, root, stderr, stdout, wait_until};
 
 /// Whom clients are, each with counters of its own.
 const ALICE: [u8; 4] = [127, 0, 0, 2];
@@ -35,8 +36,10 @@ struct Manner {
     kind: Kind,
     /// Whether clients are told of what passes; else the backend is.
     tells_clients: bool,
-    /// What clients get while the daemon is gone.
+    /// What clients get while the daemon is gone, and while it does not answer, where the
+    /// gateway does not wait for long.
     gone: u16,
+    late: Option<u16>,
 }
 
 struct Walk {
@@ -271,6 +274,15 @@ impl Walk {
 
     /// While the daemon is gone, the gateway does as its configuration says.
     fn does_without_the_daemon(&mut self) {
+        if let Some(late) = self.manner.late {
+            self.daemon.pause();
+            let reply = self.ask(ALICE, "GET /items/1", "", "");
+            self.daemon.go_on();
+            assert_eq!(reply.status, late, "{reply:?}");
+            // And then it is asked again.
+            let refused = || self.ask(ALICE, "GET /items/1", "", "").status == 429;
+            wait_until("the daemon to be asked again", refused);
+        }
         self.daemon.kill9();
         let reply = self.ask(ALICE, "GET /items/1", "", "");
         assert_eq!(reply.status, self.manner.gone, "{reply:?}");
@@ -293,6 +305,7 @@ fn nginx_asks_and_its_clients_are_told() {
         kind: Kind::Nginx,
         tells_clients: true,
         gone: 200,
+        late: Some(200),
     };
     Walk::start(manner).whole();
 }
@@ -303,6 +316,7 @@ fn haproxy_asks_and_its_clients_are_told() {
         kind: Kind::Haproxy,
         tells_clients: true,
         gone: 200,
+        late: Some(200),
     };
     Walk::start(manner).whole();
 }
@@ -313,6 +327,7 @@ fn caddy_asks_and_its_clients_are_told() {
         kind: Kind::Caddy,
         tells_clients: true,
         gone: 502,
+        late: Some(504),
     };
     Walk::start(manner).whole();
 }
@@ -323,6 +338,81 @@ fn traefik_asks_and_its_clients_are_told_of_refusals() {
         kind: Kind::Traefik,
         tells_clients: false,
         gone: 500,
+        late: None,
     };
     Walk::start(manner).whole();
+}
+
+/// The two functions of Kong's plugin, which ask this daemon, as files of a place.
+fn functions_of_kong(place: &Place, daemon: &Daemon) -> [String; 2] {
+    let text = std::fs::read_to_string(root().join("config/kong/kong.yaml")).unwrap();
+    let config: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(config["_format_version"], "3.0");
+    let plugin = &config["plugins"][0];
+    assert_eq!(plugin["name"], "pre-function");
+    let socket = daemon.dir().join("http.sock");
+    ["access", "header_filter"].map(|phase| {
+        let function = plugin["config"][phase][0].as_str().unwrap();
+        let function = function.replace("/run/tidegate/http.sock", socket.to_str().unwrap());
+        place.write(phase, &function)
+    })
+}
+
+/// What Kong's client is told; Kong itself is played by a script.
+fn ask_kong(functions: &[String; 2], words: &[&str]) -> Reply {
+    let output = Command::new("lua5.1")
+        .arg(root().join("tests/kit/kong.lua"))
+        .args(functions)
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    let (head, body) = text.split_once("\n\n").unwrap();
+    let head = head.replace('\n', "\r\n");
+    parse(format!("HTTP/1.1 {head}\r\n\r\n{}", body.trim_end()).as_bytes()).unwrap()
+}
+
+#[test]
+fn the_functions_of_kong_ask_and_tell() {
+    let mut daemon = Daemon::start(RULES, &[]);
+    let place = Place::new();
+    let functions = functions_of_kong(&place, &daemon);
+    let ask = |words: &[&str]| ask_kong(&functions, words);
+    let client = "203.0.113.9";
+    for left in ["2", "1", "0"] {
+        let spoofed = ["X-Forwarded-For", "192.0.2.7", "X-Forwarded-Uri", "/free"];
+        let own = ["Host", "shop.example", "Content-Length", "10"];
+        let words = [
+            &["GET", "/items/1?ip=192.0.2.7", client][..],
+            &spoofed,
+            &own,
+        ];
+        let reply = ask(&words.concat());
+        assert_eq!(reply.status, 200);
+        assert_eq!(reply.header("X-RateLimit-Remaining"), Some(left));
+        let policy = "\"read/default/1h\";q=3;w=3600";
+        assert_eq!(reply.header("RateLimit-Policy"), Some(policy));
+    }
+    let reply = ask(&["GET", "/items/1", client]);
+    assert_eq!(reply.status, 429);
+    assert_eq!(reply.header("X-RateLimit-Remaining"), Some("0"));
+    assert_eq!(reply.header("Content-Type"), Some("application/json"));
+    assert!(reply.header("Retry-After").is_some());
+    assert_eq!(reply.json()["error"], "rate_limit_exceeded");
+    assert_eq!(ask(&["GET", "/items/1", "2001:db8::1"]).status, 200);
+    for (key, status) in [("k1", 200), ("k1", 429)] {
+        let reply = ask(&["PUT", "/keyed", client, "X-API-Key", key]);
+        assert_eq!(reply.status, status);
+    }
+    let two = ["X-API-Key", "k3", "X-API-Key", "k4"];
+    let reply = ask(&[&["PUT", "/keyed", client][..], &two].concat());
+    assert_eq!(reply.status, 401);
+    assert_eq!(reply.header("WWW-Authenticate"), Some("Bearer"));
+    let many = ["A", "b"].repeat(81);
+    let reply = ask(&[&["GET", "/items/1", client][..], &many].concat());
+    assert_eq!(reply.status, 431);
+    daemon.kill9();
+    let reply = ask(&["GET", "/items/1", client]);
+    assert_eq!((reply.status, reply.headers), (200, vec![]));
 }
