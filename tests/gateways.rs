@@ -275,13 +275,23 @@ impl Walk {
     /// While the daemon is gone, the gateway does as its configuration says.
     fn does_without_the_daemon(&mut self) {
         if let Some(late) = self.manner.late {
+            let left = |reply: &Reply| -> u64 {
+                let left = self.told(reply, "X-RateLimit-Remaining");
+                left.unwrap().parse().unwrap()
+            };
+            let before = left(&self.ask(BOB, "POST /items/1", "", ""));
             self.daemon.pause();
+            let reply = self.ask(BOB, "POST /items/1", "", "");
+            assert_eq!(reply.status, late, "{reply:?}");
             let reply = self.ask(ALICE, "GET /items/1", "", "");
             self.daemon.go_on();
             assert_eq!(reply.status, late, "{reply:?}");
             // And then it is asked again.
             let refused = || self.ask(ALICE, "GET /items/1", "", "").status == 429;
             wait_until("the daemon to be asked again", refused);
+            // What was late may have been counted, and not twice.
+            let after = left(&self.ask(BOB, "POST /items/1", "", ""));
+            assert!(before - after <= 2, "{before} and then {after}");
         }
         self.daemon.kill9();
         let reply = self.ask(ALICE, "GET /items/1", "", "");

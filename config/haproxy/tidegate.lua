@@ -1,16 +1,18 @@
 -- Asks Tidegate whether a request may pass: `http-request lua.tidegate`, for HAProxy 2.6
--- and later, which bring the HTTP client along. A refusal is given to the client as Tidegate
--- made it: status, fields and body. See haproxy.cfg beside this file.
+-- and later. A refusal is given to the client as Tidegate made it: status, fields and body.
+-- See haproxy.cfg beside this file.
+--
+-- It asks by a socket of its own, and not by the HTTP client of HAProxy, which asks again when
+-- an answer is late, so that Tidegate would count a request several times.
 
 -- Where Tidegate listens, as HAProxy writes addresses.
 local SOCKET = "unix@/run/tidegate/http.sock"
--- How long to wait for it, in milliseconds.
-local TIMEOUT = 250
+-- How long to wait for it, in seconds.
+local TIMEOUT = 0.25
 -- What becomes of a request when Tidegate is gone or late: it passes, or is a 503.
 local PASS_UNASKED = true
--- The most lines of a request's head. HAProxy takes 101 by default, and its client must not be
--- given as many, or all of HAProxy ends.
-local MOST_LINES = 80
+-- The most lines of a request's head; Tidegate takes 100.
+local MOST_LINES = 90
 
 -- The fields that clients are told, and the variables that keep them until there is a
 -- response to put them in.
@@ -34,79 +36,101 @@ local DROPPED = {
     ["trailer"] = true,
     ["transfer-encoding"] = true,
     ["upgrade"] = true,
-    ["host"] = true,
     ["x-forwarded-method"] = true,
     ["x-forwarded-uri"] = true,
     ["x-forwarded-host"] = true,
 }
 
-local function refuse(txn, status, headers, body)
-    local reply = txn:reply({ status = status })
-    for name, values in pairs(headers) do
-        -- Lengths and the like are HAProxy's own to say.
-        if name ~= "content-length" and name ~= "connection" and name ~= "date" then
-            for _, value in pairs(values) do
-                reply:add_header(name, value)
+-- Sends the head of a request, and reads the whole answer: its status, fields and body, or
+-- nothing. Tidegate says how long its bodies are.
+local function ask(head)
+    local socket = core.tcp()
+    socket:settimeout(TIMEOUT)
+    if not socket:connect(SOCKET) or not socket:send(head) then
+        socket:close()
+        return
+    end
+    local line = socket:receive("*l")
+    local status = line and tonumber(line:match("^HTTP/1%.1 (%d%d%d)"))
+    local fields = {}
+    while status do
+        line = socket:receive("*l")
+        if not line then
+            status = nil
+        elseif line == "" then
+            break
+        else
+            local name, value = line:match("^([^:]+):%s*(.*)$")
+            if name then
+                fields[name:lower()] = value
             end
         end
     end
-    reply:set_body(body or "")
+    local length = status and tonumber(fields["content-length"]) or 0
+    local body = length > 0 and socket:receive(length) or ""
+    socket:close()
+    return status, fields, body
+end
+
+local function refuse(txn, status, fields, body)
+    local reply = txn:reply({ status = status })
+    for name, value in pairs(fields) do
+        -- Lengths and the like are HAProxy's own to say.
+        if name ~= "content-length" and name ~= "connection" and name ~= "date" then
+            reply:add_header(name, value)
+        end
+    end
+    reply:set_body(body)
     txn:done(reply)
 end
 
+-- The second of the last complaint: one is enough.
+local complained
+
 core.register_action("tidegate", { "http-req" }, function(txn)
-    local headers = {}
-    local count = 0
-    local host
+    -- from=forwarded: only the fields that are set here describe the request. ip: the client,
+    -- as HAProxy sees it; where another proxy stands before it, name that one in Tidegate's
+    -- trusted_proxies.
+    local client = tostring(txn.f:src())
+    local head = {
+        "GET /v1/authorize?from=forwarded&ip=" .. client .. " HTTP/1.1",
+        "host: tidegate",
+        "connection: close",
+        "x-forwarded-method: " .. txn.f:method(),
+        "x-forwarded-uri: " .. txn.f:pathq(),
+    }
     for name, values in pairs(txn.http:req_get_headers()) do
         if name == "host" then
-            host = values[0]
-        end
-        if not DROPPED[name] then
-            -- HAProxy numbers lines from 0, and its client from 1.
-            local lines = {}
+            head[#head + 1] = "x-forwarded-host: " .. values[0]
+        elseif not DROPPED[name] then
+            -- HAProxy numbers lines from 0.
             for number = 0, #values do
-                lines[#lines + 1] = values[number]
+                head[#head + 1] = name .. ": " .. values[number]
             end
-            count = count + #lines
-            headers[name] = lines
         end
     end
-    if count > MOST_LINES then
+    if #head > MOST_LINES then
         refuse(txn, 431, {}, "")
         return
     end
-    headers["host"] = { "tidegate" }
-    headers["x-forwarded-method"] = { txn.f:method() }
-    headers["x-forwarded-uri"] = { txn.f:pathq() }
-    if host then
-        headers["x-forwarded-host"] = { host }
-    end
 
-    -- from=forwarded: only the fields above describe the request. ip: the client, as HAProxy
-    -- sees it; where another proxy stands before it, name that one in Tidegate's
-    -- trusted_proxies.
-    local url = "http://tidegate/v1/authorize?from=forwarded&ip=" .. tostring(txn.f:src())
-    local asked, answer = pcall(function()
-        return core.httpclient():get({ url = url, headers = headers, dst = SOCKET, timeout = TIMEOUT })
-    end)
-
-    -- Without an answer HAProxy's client makes up one, which is not JSON with a date.
-    if not asked or not answer or not answer.headers or not answer.headers["date"] then
-        core.Alert("tidegate: no answer from " .. SOCKET)
-        if not PASS_UNASKED then
-            refuse(txn, 503, { ["retry-after"] = { "1" } }, "")
+    local status, fields, body = ask(table.concat(head, "\r\n") .. "\r\n\r\n")
+    if not status then
+        local now = core.now().sec
+        if now ~= complained then
+            complained = now
+            core.Alert("tidegate: no answer from " .. SOCKET)
         end
-        return
-    end
-    if answer.status ~= 200 then
-        refuse(txn, answer.status, answer.headers, answer.body)
-        return
-    end
-    for name, variable in pairs(TOLD) do
-        local values = answer.headers[name]
-        if values then
-            txn:set_var(variable, values[0])
+        if not PASS_UNASKED then
+            refuse(txn, 503, { ["retry-after"] = "1" }, "")
+        end
+    elseif status ~= 200 then
+        refuse(txn, status, fields, body)
+    else
+        for name, variable in pairs(TOLD) do
+            if fields[name] then
+                txn:set_var(variable, fields[name])
+            end
         end
     end
 end)
