@@ -1,4 +1,4 @@
-//! Real gateways with the configurations of `config/`, in which only addresses differ.
+//! Real gateways with the configurations of `config/`, in which only addresses and time-outs differ.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,6 +9,10 @@ use tempfile::TempDir;
 
 use super::process::wait_until;
 use super::{Addr, Backend, Daemon, root};
+
+/// How long gateways wait for the daemon: a busy machine may be slower than they should be
+/// content with.
+const PATIENCE: &str = "3s";
 
 /// A kind of gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +174,8 @@ impl Place<'_> {
                 ("/run/tidegate/http.sock", &self.socket()),
                 ("127.0.0.1:8080", &self.backend),
                 ("listen 80;", &format!("listen {};", self.addr)),
+                ("100ms", PATIENCE),
+                ("250ms", PATIENCE),
                 (asking, self.asking(asking)),
             ],
         );
@@ -191,7 +197,13 @@ impl Place<'_> {
     fn haproxy(&self) -> Command {
         let script = self.shipped(
             "haproxy/tidegate.lua",
-            &[("/run/tidegate/http.sock", &self.socket())],
+            &[
+                ("/run/tidegate/http.sock", &self.socket()),
+                (
+                    "TIMEOUT = 0.25",
+                    &format!("TIMEOUT = {}", PATIENCE.trim_end_matches('s')),
+                ),
+            ],
         );
         let script = self.write("tidegate.lua", &script);
         let asking = "http-request lua.tidegate";
@@ -220,6 +232,8 @@ impl Place<'_> {
             "caddy/Caddyfile",
             &[
                 ("/run/tidegate/http.sock", &self.socket()),
+                ("100ms", PATIENCE),
+                ("250ms", PATIENCE),
                 ("127.0.0.1:8080", &self.backend),
                 (
                     ":80 {",
