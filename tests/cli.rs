@@ -159,7 +159,7 @@ fn an_unknown_path_is_told_where_to_ask() {
         .unwrap();
     assert_eq!(
         stdout(&answer),
-        r#"{"error":"not_found","message":"ask with POST /v1/check, /v1/report or /v1/settle"}404"#
+        r#"{"error":"not_found","message":"ask with POST /v1/check, /v1/report or /v1/settle, or by /v1/authorize"}404"#
     );
 }
 

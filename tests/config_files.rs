@@ -36,6 +36,13 @@ fn kind(file: &str) -> &'static str {
         "config/container/Dockerfile" => "container",
         // tests/doors_grpc.rs has Envoy read it.
         "config/envoy/envoy.yaml" => "envoy",
+        // tests/gateways.rs puts them to work.
+        "config/nginx/tidegate.conf"
+        | "config/haproxy/haproxy.cfg"
+        | "config/haproxy/tidegate.lua"
+        | "config/caddy/Caddyfile"
+        | "config/traefik/dynamic.yaml"
+        | "config/kong/kong.yaml" => "gateway",
         // tests/schema.rs holds it to the program.
         "config/schema.json" => "schema",
         _ if file.ends_with(".yaml") => "tidegate",

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tidegate::engine::Subject;
-use tidegate::protocol::http::{Asked, Reply};
+use tidegate::protocol::http::{Asked, Check, Deny, Reply};
 
 /// JSON, and text that is nearly JSON, with the names that mean something.
 fn nearly_json() -> impl Strategy<Value = Vec<u8>> {
@@ -39,7 +39,66 @@ fn nearly_json() -> impl Strategy<Value = Vec<u8>> {
     vec(token, 0..40).prop_map(|tokens| tokens.concat())
 }
 
+/// Queries and lines of fields, with the names and values that mean something.
+fn nearly_a_head() -> impl Strategy<Value = (String, Vec<(&'static str, Vec<u8>)>)> {
+    let word = prop_oneof![
+        prop::sample::select(vec![
+            "ip=",
+            "::1",
+            "203.0.113.9",
+            "&",
+            "cost=",
+            "1",
+            "deny=403",
+            "from=forwarded",
+            "from=original",
+            "%",
+            "%3A",
+            "%ff",
+            "=",
+        ])
+        .prop_map(str::to_owned),
+        "\\PC{0,3}",
+    ];
+    let name = prop::sample::select(vec![
+        "x-forwarded-method",
+        "x-forwarded-uri",
+        "x-forwarded-host",
+        "x-original-method",
+        "x-original-uri",
+        "x-original-url",
+        "host",
+        "x-forwarded-for",
+    ]);
+    let value = prop_oneof![
+        prop::sample::select(vec!["GET", "/a", "http://a/a", "://", "http://", " ", ""])
+            .prop_map(|value| value.as_bytes().to_vec()),
+        vec(any::<u8>(), 0..8),
+    ];
+    let query = vec(word, 0..12).prop_map(|words| words.concat());
+    (query, vec((name, value), 0..8))
+}
+
 proptest! {
+    #[test]
+    fn any_head_is_understood_or_refused_with_a_plain_message((query, lines) in nearly_a_head()) {
+        let lines = lines.iter().map(|(name, value)| (*name, value.as_slice()));
+        let asked = Check::authorize(Some(&query), lines.clone());
+        let Err(error) = asked else {
+            // A request is described by its own fields, and by one family of them.
+            prop_assert!(lines.clone().any(|(name, _)| name.ends_with("-method")));
+            prop_assert!(lines.clone().any(|(name, _)| name.contains("-ur")));
+            return Ok(());
+        };
+        let reply = Reply::bad_request(&error);
+        prop_assert_eq!(reply.status, 400);
+        let said: Value = serde_json::from_slice(&reply.body).unwrap();
+        let message = said["message"].as_str().unwrap();
+        prop_assert!(message.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{message}");
+        let told = Deny::of(Some("deny=403")).answer(reply);
+        prop_assert_eq!((told.status, told.fields.len()), (403, 2));
+    }
+
     #[test]
     fn any_body_is_understood_or_refused_with_a_plain_message(
         body in prop_oneof![nearly_json(), vec(any::<u8>(), 0..200)],

@@ -232,7 +232,12 @@ fn below(directory: &Path) -> Vec<PathBuf> {
 /// that the README shows.
 fn files() -> Vec<(String, String)> {
     let mut files = Vec::new();
+    // Those of gateways are for other programs.
+    let others = ["config/traefik", "config/kong"].map(|of| root().join(of));
     for path in below(&root().join("config")) {
+        if others.iter().any(|of| path.starts_with(of)) {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).unwrap();
         let name = path.display();
         if path.starts_with(root().join("config/envoy")) {

@@ -48,6 +48,10 @@ pub enum FieldName {
     Warning,
     /// What scripts of other origins may read.
     Expose,
+    /// The status that a gateway is to answer with, where it was told another.
+    Status,
+    /// The body of that answer.
+    Body,
 }
 
 impl FieldName {
@@ -62,6 +66,8 @@ impl FieldName {
             FieldName::RetryAfter => "Retry-After",
             FieldName::Warning => "X-RateLimit-Warning",
             FieldName::Expose => "Access-Control-Expose-Headers",
+            FieldName::Status => "X-RateLimit-Status",
+            FieldName::Body => "X-RateLimit-Body",
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod answer;
 mod ask;
+mod authorize;
 mod explanation;
 mod pairs;
 mod refusal;
@@ -10,5 +11,6 @@ mod settle;
 
 pub use answer::{Answer, Reply};
 pub use ask::{Asked, BadRequest, Check, MAX_BATCH, MAX_BATCH_BODY, MAX_BODY};
+pub use authorize::Deny;
 pub use explanation::{AnswerTold, CallerTold, CountedTold, Explanation, LimitTold, RuleTold};
 pub use settle::Settle;

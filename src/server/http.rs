@@ -20,7 +20,7 @@ use super::{Services, Shared};
 use crate::engine::{Begun, Decision, Entry, Settling, Snapshot, Unanswered};
 use crate::protocol::headers::FieldName;
 use crate::protocol::http::{
-    Answer, Asked, BadRequest, Check, MAX_BATCH_BODY, MAX_BODY, Reply, Settle,
+    Answer, Asked, BadRequest, Check, Deny, MAX_BATCH_BODY, MAX_BODY, Reply, Settle,
 };
 use crate::units::Timestamp;
 
@@ -45,6 +45,8 @@ const fn header_name(name: FieldName) -> HeaderName {
         FieldName::RetryAfter => header::RETRY_AFTER,
         FieldName::Warning => HeaderName::from_static("x-ratelimit-warning"),
         FieldName::Expose => header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        FieldName::Status => HeaderName::from_static("x-ratelimit-status"),
+        FieldName::Body => HeaderName::from_static("x-ratelimit-body"),
     }
 }
 
@@ -74,8 +76,9 @@ async fn respond(
         "/v1/check" => Asks::Check,
         "/v1/report" => Asks::Report,
         "/v1/settle" => Asks::Settle,
+        "/v1/authorize" => return authorize(&request, peer, shared).await,
         _ => {
-            let message = "ask with POST /v1/check, /v1/report or /v1/settle";
+            let message = "ask with POST /v1/check, /v1/report or /v1/settle, or by /v1/authorize";
             return response(Reply::error(404, "not_found", message));
         }
     };
@@ -101,6 +104,28 @@ async fn respond(
             response
         }
     }
+}
+
+/// Decides what the head of a request describes; a gateway sends nothing else.
+async fn authorize(
+    request: &Request<Incoming>,
+    peer: Option<IpAddr>,
+    shared: &Shared,
+) -> Response<Full<Bytes>> {
+    let query = request.uri().query();
+    let headers = request.headers().iter();
+    let lines = headers.map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let reply = match Check::authorize(query, lines) {
+        Ok(check) => one(&check, Kind::Check, peer, shared).await,
+        Err(error) => malformed(&error, shared),
+    };
+    let mut response = response(Deny::of(query).answer(reply));
+    if !request.body().is_end_stream() {
+        // A length that came along from the client; its body is not waited for.
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
+    response
 }
 
 /// The whole body, if it is not too long and does not take too long.

@@ -4,7 +4,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use tempfile::TempDir;
 
-use super::process::{signal, wait_for_end, wait_until};
+use super::process::{is_stopped, signal, wait_for_end, wait_until};
 use super::{Addr, http};
 
 /// A running daemon with its doors on Unix sockets of its own. It ends with this
@@ -127,6 +127,17 @@ impl Daemon {
     pub fn terminate(&mut self) -> ExitStatus {
         signal(&self.child, "TERM");
         wait_for_end("the daemon to end after SIGTERM", &mut self.child)
+    }
+
+    /// Lets it stand still (SIGSTOP): whoever asks waits.
+    pub fn pause(&self) {
+        signal(&self.child, "STOP");
+        wait_until("the daemon to stand still", || is_stopped(&self.child));
+    }
+
+    /// Lets it go on after a pause (SIGCONT).
+    pub fn go_on(&self) {
+        signal(&self.child, "CONT");
     }
 
     /// Kills it (SIGKILL).

@@ -12,8 +12,10 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 mod addr;
+mod backend;
 mod daemon;
 mod drive;
+mod gateway;
 pub mod http;
 mod latencies;
 mod place;
@@ -25,8 +27,10 @@ mod tries;
 mod windows;
 
 pub use addr::Addr;
+pub use backend::Backend;
 pub use daemon::{Daemon, sum, tidegate};
 pub use drive::{Drive, Driven, Sample, since_epoch};
+pub use gateway::{Gateway, Kind, connect_from};
 pub use latencies::{HELD_UP, nobody_waited};
 pub use place::{Place, Served, TIDEGATE, root, stderr, stdout, tool};
 pub use process::wait_until;

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -97,6 +98,20 @@ pub enum BadRequest {
         "only one described request or descriptor can be explained; write `request` or `domain`"
     )]
     NotDescribed,
+    /// No field of a gateway says the part of the request that this one would.
+    #[error("no `{0}` (or X-Original-) header says which request is meant")]
+    Undescribed(&'static str),
+    /// Two fields of a gateway say different things of the request.
+    #[error(
+        "`{0}` and `{1}` contradict each other; write from=forwarded or from=original into the query"
+    )]
+    Contradiction(&'static str, &'static str),
+    /// A part of the query that means nothing, or is there twice.
+    #[error(
+        "the query has '{0}', which is wrong or there twice; write ip=ADDRESS, cost=N, \
+         from=forwarded or from=original, deny=403"
+    )]
+    Query(String),
     /// The body is longer than its form allows, in bytes.
     #[error("the body is longer than {0} bytes")]
     TooLarge(usize),
@@ -209,6 +224,32 @@ impl<'a> Check<'a> {
             response: json.response.unwrap_or(false),
             id: json.id.map(checked).transpose()?,
         })
+    }
+
+    /// A check of a described request; the names of `headers` are in lower case, and
+    /// several may be the same.
+    pub(super) fn described(
+        method: Cow<'a, str>,
+        path: Cow<'a, str>,
+        ip: Option<IpAddr>,
+        headers: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+        cost: Cost,
+    ) -> Check<'a> {
+        Check {
+            subject: Stated::Request {
+                request: RequestJson {
+                    method: Text(method),
+                    path: Text(path),
+                    ip: None,
+                    headers: PairsText::of_lines(headers),
+                },
+                ip,
+                attributes: PairsText::default(),
+            },
+            cost,
+            response: false,
+            id: None,
+        }
     }
 
     /// The id that the check will be settled by.

@@ -39,7 +39,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct PairsText<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-impl PairsText<'_> {
+impl<'a> PairsText<'a> {
+    /// Lines of fields, of which several may have the same name.
+    pub(super) fn of_lines(lines: Vec<(Cow<'a, str>, Cow<'a, str>)>) -> PairsText<'a> {
+        PairsText(lines)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }

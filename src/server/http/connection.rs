@@ -14,8 +14,9 @@ use crate::server::eager::Eager;
 use crate::server::observer::BadKind;
 use crate::server::patient::{Patient, Progress};
 
-/// The longest head of a request, in bytes.
-const MAX_HEAD: usize = 16 * 1_024;
+/// The longest head of a request, in bytes. Gateways pass on those of their clients, which
+/// may have 32 KiB by the defaults of nginx.
+const MAX_HEAD: usize = 40 * 1_024;
 /// The most that is buffered of what comes in or goes out.
 const MAX_BUFFER: usize = 64 * 1_024;
 

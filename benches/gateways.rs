@@ -1,0 +1,133 @@
+//! What it adds to a request that its gateway asks the daemon about it: each gateway with its
+//! configuration of `config/`, beside the same without the line that asks.
+//!
+//! Both stand before the same backend and take turns in short rounds, and each figure is the
+//! median of the rounds' figures: so what else the machine does falls on both. The client
+//! has one connection at a time, and sends one request after another.
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+#[path = "../tests/kit/mod.rs"]
+mod kit;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use kit::{Backend, Daemon, Gateway, Kind};
+
+const ROUNDS: usize = 11;
+const ROUND: Duration = Duration::from_millis(400);
+const RULES: &str = "
+clients: { trusted_proxies: [127.0.0.1], header: x-forwarded-for }
+rules:
+  - { name: all, limits: { requests: 1000000000, window: 1h } }
+";
+const REQUEST: &[u8] = b"GET /items/1 HTTP/1.1\r\nHost: shop.example\r\n\r\n";
+
+fn main() {
+    let daemon = Daemon::start(RULES, &["--http", "127.0.0.1:0"]);
+    let backend = Backend::start();
+    println!(
+        "{:<8} {:>10} {:>10} {:>10} {:>6}",
+        "p50", "alone", "asking", "added", "ratio"
+    );
+    for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy, Kind::Traefik] {
+        let alone = Gateway::start(kind, &backend, None);
+        let asking = Gateway::start(kind, &backend, Some(&daemon));
+        let (mut alone, mut asking) = (Client::new(alone.addr()), Client::new(asking.addr()));
+        // The first round warms up.
+        let mut rounds: Vec<(Duration, Duration)> = (0..=ROUNDS)
+            .map(|_| (alone.round(), asking.round()))
+            .collect();
+        rounds.remove(0);
+        let median = |mut all: Vec<f64>| {
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        let micros = |span: &Duration| span.as_secs_f64() * 1e6;
+        let of = |figure: &dyn Fn(f64, f64) -> f64| {
+            let figures = rounds
+                .iter()
+                .map(|(alone, asking)| figure(micros(alone), micros(asking)));
+            median(figures.collect())
+        };
+        println!(
+            "{:<8} {:>7.0} µs {:>7.0} µs {:>7.0} µs {:>6.2}",
+            format!("{kind:?}"),
+            of(&|alone, _| alone),
+            of(&|_, asking| asking),
+            of(&|alone, asking| asking - alone),
+            of(&|alone, asking| asking / alone),
+        );
+    }
+    let asked = daemon.metric("tidegate_checks_total", &[("rule", "all")]);
+    assert!(asked > 100.0, "the daemon was asked {asked} times");
+}
+
+/// So many requests go over one connection: nginx ends it after 1,000.
+const OF_A_CONNECTION: usize = 500;
+
+struct Client {
+    to: SocketAddr,
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    fn new(to: SocketAddr) -> Client {
+        Client {
+            to,
+            stream: connect(to),
+            buffer: vec![0; 64 * 1_024],
+        }
+    }
+
+    /// The median of the latencies of one round.
+    fn round(&mut self) -> Duration {
+        let mut all = Vec::new();
+        let began = Instant::now();
+        while began.elapsed() < ROUND {
+            if all.len() % OF_A_CONNECTION == 0 {
+                self.stream = connect(self.to);
+            }
+            let sent = Instant::now();
+            self.ask();
+            all.push(sent.elapsed());
+        }
+        all.sort();
+        all[all.len() / 2]
+    }
+
+    /// Sends one request and reads its answer.
+    fn ask(&mut self) {
+        self.stream.write_all(REQUEST).unwrap();
+        let mut filled = 0;
+        loop {
+            let read = self.stream.read(&mut self.buffer[filled..]).unwrap();
+            assert!(read > 0, "the gateway hung up");
+            filled += read;
+            let answer = &self.buffer[..filled];
+            assert!(answer.starts_with(b"HTTP/1.1 200 "));
+            let text = String::from_utf8_lossy(answer);
+            let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                continue;
+            };
+            let length = head.lines().find_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                name.eq_ignore_ascii_case("content-length")
+                    .then(|| value.parse().ok())?
+            });
+            let length: usize = length.expect("a length");
+            if body.len() >= length {
+                return;
+            }
+        }
+    }
+}
+
+fn connect(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(to).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
