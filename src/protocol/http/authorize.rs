@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use percent_encoding::percent_decode_str;
 
-use super::ask::BadRequest;
+use super::BadRequest;
 use super::{Check, Reply};
 use crate::protocol::headers::{Field, FieldName};
 use crate::protocol::text::Shown;
