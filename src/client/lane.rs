@@ -15,6 +15,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::backoff::Backoff;
 use super::reply::{MAX_REPLY, Reply, Wanted};
 
+/// A connection that has stood for so long without a question was sound.
+const SOUND: Duration = Duration::from_secs(1);
 /// How long one attempt to connect may take.
 const CONNECT: Duration = Duration::from_secs(1);
 /// No more questions are taken until what is to be written is shorter, in bytes.
@@ -124,9 +126,9 @@ enum Connection {
 enum End {
     /// Nobody will ask any more.
     Unwanted,
-    /// It was lost after it had answered something.
+    /// It was lost, and was sound.
     Lost,
-    /// It never answered anything.
+    /// It is not known that it ever was of use.
     Useless,
 }
 
@@ -142,7 +144,13 @@ impl Task {
                 return;
             };
             let end = match connected {
-                Err(_) => End::Useless,
+                Err(error) => {
+                    // Once for each time that it is away.
+                    if !backoff.is_failing() {
+                        tracing::warn!(daemon = ?self.target, %error, "no connection to the daemon");
+                    }
+                    End::Useless
+                }
                 Ok(connection) => {
                     self.state.store(UP, Ordering::Relaxed);
                     match connection {
@@ -195,8 +203,9 @@ impl Task {
         let mut inbox = BytesMut::with_capacity(INBOX);
         let mut outbox = BytesMut::new();
         let mut unanswered = VecDeque::new();
+        let made = Instant::now();
         // The last reply, or the first question after the last reply to all.
-        let mut heard = Instant::now();
+        let mut heard = made;
         let mut useful = false;
         loop {
             tokio::select! {
@@ -229,7 +238,12 @@ impl Task {
                 () = sleep_until(heard + self.patience), if !unanswered.is_empty() => break,
             }
         }
-        if useful { End::Lost } else { End::Useless }
+        let idle = unanswered.is_empty() && made.elapsed() >= SOUND;
+        if useful || idle {
+            End::Lost
+        } else {
+            End::Useless
+        }
     }
 }
 

@@ -149,6 +149,26 @@ mod tests {
         assert_eq!(Reply::read(b"*\xff\r\n"), Err(Garbled));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_comes_is_read_or_garbled_or_short(
+            input in proptest::collection::vec(
+                proptest::sample::select(&b"*:-+$0159\r\nE\xff"[..]), 0..80
+            )
+        ) {
+            match Reply::read(&input) {
+                Ok(Some((_, size))) => assert!((3..=input.len()).contains(&size)),
+                // More may make it whole, or not.
+                Ok(None) => assert!(!input.ends_with(b"\r\n") || input.starts_with(b"*")),
+                Err(Garbled) => {
+                    // No more makes it good.
+                    let more = [&input[..], b"*0\r\n"].concat();
+                    assert_eq!(Reply::read(&more), Err(Garbled));
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_reply_answers_its_own_kind_of_question_alone() {
         let figures = |figures: &[i64]| Reply::Figures(figures.into());

@@ -8,7 +8,7 @@ use tidegate::client::{Answer, Builder, Check, Client, FailMode, Missed, Source}
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -35,8 +35,13 @@ impl Peer {
     }
 
     async fn accept(&self) -> UnixStream {
-        self.listener.accept().await.unwrap().0
+        in_time(self.listener.accept()).await.unwrap().0
     }
+}
+
+/// Virtual time, so that a test fails at once and does not hang.
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    timeout(SECOND * 600, work).await.unwrap()
 }
 
 /// Reads one check of `Check::new("r", key)` and answers its key.
@@ -44,7 +49,7 @@ async fn asked(stream: &mut UnixStream) -> String {
     let mut line = async || {
         let mut line = String::new();
         while !line.ends_with("\r\n") {
-            line.push(char::from(stream.read_u8().await.unwrap()));
+            line.push(char::from(in_time(stream.read_u8()).await.unwrap()));
         }
         line.trim_end().to_owned()
     };
@@ -322,6 +327,26 @@ async fn a_connection_that_never_answers_is_made_anew_after_longer_and_longer_pa
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_that_is_closed_because_it_is_idle_is_no_failure() {
+    let peer = Peer::new();
+    let client = peer.client().start();
+    for _ in 0..20 {
+        let stream = peer.accept().await;
+        sleep(SECOND * 2).await;
+        drop(stream);
+    }
+    // Nor is a question lost that comes between two connections.
+    sleep(Duration::from_micros(1)).await;
+    let mut tasks = JoinSet::new();
+    ask(&mut tasks, &client, 1);
+    let mut stream = peer.accept().await;
+    assert_eq!(asked(&mut stream).await, "1");
+    say(&mut stream, &reply(1)).await;
+    let answer = tasks.join_next().await.unwrap().unwrap();
+    assert_eq!(answer.source, Source::Daemon);
+}
+
+#[tokio::test(start_paused = true)]
 async fn connections_end_with_the_last_of_the_clones() {
     let peer = Peer::new();
     let client = peer.client().start();
@@ -336,6 +361,6 @@ async fn connections_end_with_the_last_of_the_clones() {
     drop(clone);
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
     // Nor is there another.
-    let another = tokio::time::timeout(SECOND * 60, peer.accept()).await;
+    let another = timeout(SECOND * 60, peer.accept()).await;
     assert!(another.is_err());
 }
