@@ -7,7 +7,7 @@
 //! | floor | rooms |
 //! |---|---|
 //! | 6 | [`app`] (wiring, configuration, telemetry, command line) |
-//! | 5 | [`server`] (listeners, connections, the one observer of decisions), [`simulation`] (a fleet in virtual time) |
+//! | 5 | [`server`] (listeners, connections, the one observer of decisions), [`client`] (asks a daemon), [`simulation`] (a fleet in virtual time) |
 //! | 4 | [`sync`] (exchange with the store), [`protocol`] (bytes ↔ request and decision) |
 //! | 3 | [`engine`] (request → decision) |
 //! | 2 | [`counters`] (the cells), [`rules`] (files → compiled rule set) |
@@ -16,6 +16,7 @@
 
 pub mod algorithms;
 pub mod app;
+pub mod client;
 pub mod clock;
 pub mod counters;
 pub mod engine;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The rooms and their floors. A room imports only from floors below its own.
-const ROOMS: [(&str, u8); 15] = [
+const ROOMS: [(&str, u8); 16] = [
     ("units", 0),
     ("clock", 0),
     ("names", 0),
@@ -26,6 +26,7 @@ const ROOMS: [(&str, u8); 15] = [
     ("protocol", 4),
     ("server", 5),
     ("simulation", 5),
+    ("client", 5),
     ("app", 6),
     ("lib", 7),
     ("main", 7),
@@ -37,7 +38,7 @@ const NEIGHBOURS: [(&str, &str); 1] = [("clock", "units")];
 /// Rooms that are pure: numbers in, numbers out.
 const PURE: &[&str] = &["algorithms", "policy"];
 /// Rooms that may wait.
-const WAITING: &[&str] = &["sync", "server", "app", "main"];
+const WAITING: &[&str] = &["sync", "server", "client", "app", "main"];
 
 /// What is longer holds two ideas.
 const MOST_LINES: usize = 450;

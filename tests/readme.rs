@@ -46,7 +46,8 @@ fn examples(readme: &str) -> Vec<Example> {
                 found.last_mut().unwrap().prints = Some(body.to_owned());
             }
             "console" => assert_eq!(body, "tests/run\n", "nothing runs this"),
-            "yaml" => {}
+            // `tests/client/example.rs` runs what is in Rust.
+            "yaml" | "rust" => {}
             other => panic!("a block of {other}"),
         }
         after_commands = language == "sh";
@@ -149,12 +150,17 @@ fn every_example_prints_what_is_shown() {
     // Which the script replaces by the program under test.
     let path = "export PATH=\"$PWD/target/release:$PATH\"\n";
     assert!(examples[1].commands.starts_with(path));
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let tools = target.join("tools");
+    let [python, node] = ["venv/bin", "node/node_modules"].map(|path| tools.join(path));
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{}:{path}", bin.display(), python.display());
     let status = place
         // A README that hangs is as wrong as one that fails.
         .command("timeout")
         .current_dir(root())
         .env("PATH", path)
+        .env("NODE_PATH", node)
         .args([
             "120",
             "bash",
