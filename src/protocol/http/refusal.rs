@@ -43,8 +43,9 @@ impl Refused {
                 ),
             ),
             Outcome::UnknownRule => {
-                let asked = Shown(check.rule().unwrap_or_default().as_bytes());
-                ("unknown_rule", format!("there is no rule '{asked}'"))
+                let (kind, asked) = check.asked();
+                let asked = Shown(asked.as_bytes());
+                ("unknown_rule", format!("there is no {kind} '{asked}'"))
             }
             Outcome::Unidentified => (
                 "unidentified",
