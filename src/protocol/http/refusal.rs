@@ -55,7 +55,9 @@ impl Refused {
             ),
             Outcome::IdInUse => (
                 "id_in_use",
-                "the id is that of another check, which was admitted and is remembered".to_owned(),
+                "the id is that of another check, which was admitted and is remembered, or of this \
+                 one, whose answer is still to come"
+                    .to_owned(),
             ),
         };
         Some(Refused { error, message })
