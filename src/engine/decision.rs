@@ -128,7 +128,8 @@ pub enum Outcome {
     UnknownRule,
     /// A rule insists on knowing the caller, and the request does not say who it is.
     Unidentified,
-    /// The check's id is that of another check, which was admitted and is remembered.
+    /// The check's id is that of another check, which was admitted and is remembered, or of
+    /// one that is not decided yet.
     IdInUse,
 }
 

@@ -159,7 +159,7 @@ pub(super) enum Claim {
     /// It was admitted before and is not settled: it is asked again. So much is left of the
     /// time that it was to wait.
     Again(Nanos),
-    /// The id is that of another check.
+    /// The id is that of another check, or of one that is not decided yet.
     InUse,
 }
 

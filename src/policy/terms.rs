@@ -312,13 +312,15 @@ impl Standing {
     }
 
     /// How long a lease is to last, in seconds: a bounded cell far from its limit is lent
-    /// much at a time, since nobody misses it.
+    /// much at a time, since nobody misses it, but no more than it may leave unsent: a node
+    /// that is killed takes it along, in long windows for days.
     fn horizon(&self, terms: &Terms) -> f64 {
-        let interval = terms.interval().as_secs_f64();
+        let interval = terms.interval();
         if terms.is_bounded() && self.is_far(terms) {
-            (terms.period.as_secs_f64() / 4.0).max(interval)
+            let long = terms.period.divided_by(4).min(terms.pace.max_interval);
+            long.max(interval).as_secs_f64()
         } else {
-            interval
+            interval.as_secs_f64()
         }
     }
 

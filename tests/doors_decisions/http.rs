@@ -246,6 +246,27 @@ fn an_unknown_rule_is_404_and_no_refusal() {
 }
 
 #[test]
+fn a_domain_without_rules_is_called_so_where_that_is_a_mistake() {
+    let doors = serve(
+        "strict_domains: true\n\
+         rules: [{domain: shop, descriptors: [{key: k}], limits: {requests: 2, window: 1m}}]",
+    );
+    let ask = |domain: &str| {
+        let entries = json!([{"key": "k", "value": "v"}]);
+        doors.ask(&json!({"domain": domain, "entries": entries}).to_string())
+    };
+    assert_eq!(ask("shop").status, 200);
+    let reply = ask("shpo");
+    assert_eq!(
+        (reply.status, said(&reply, ["error", "message"])),
+        (
+            404,
+            [json!("unknown_rule"), json!("there is no domain 'shpo'")]
+        )
+    );
+}
+
+#[test]
 fn a_leaky_bucket_tells_how_long_to_wait_for_the_slot() {
     let doors = serve(
         "rules: [{name: out, endpoint: /out, algorithm: leaky_bucket, \

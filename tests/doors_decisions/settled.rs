@@ -264,6 +264,11 @@ fn an_id_of_another_check_is_a_conflict() {
     for reply in [ask("k", 2), ask("other", 1)] {
         assert_eq!(reply.status, 409, "{}", reply.body);
         assert_eq!(reply.json()["error"], "id_in_use");
+        assert_eq!(
+            reply.json()["message"],
+            "the id is that of another check, which was admitted and is remembered, or of this \
+             one, whose answer is still to come"
+        );
         assert_eq!(reply.header("Retry-After"), None);
     }
     let value = doors
@@ -271,7 +276,9 @@ fn an_id_of_another_check_is_a_conflict() {
         .command(&["TG.CHECK", "r", "k", "2", "ID", "a"]);
     assert_eq!(
         error(&value),
-        Some("ERR IN_USE the id is that of another check")
+        Some(
+            "ERR IN_USE the id is that of another check, or of this one, whose answer is still to come"
+        )
     );
 }
 

@@ -127,6 +127,34 @@ fn a_lease_lasts_until_the_next_exchange_or_the_end_of_the_window() {
 }
 
 #[test]
+fn a_bounded_cell_far_from_the_limit_of_a_long_window_borrows_for_seconds_and_not_for_days() {
+    let day = Nanos::from_secs(86_400);
+    let terms = Terms {
+        period: day,
+        amount: 100_000,
+        capacity: 100_000,
+        promise: Consistency::Bounded,
+        ..terms(Supply::AtTheTurn)
+    };
+    let calm = Standing {
+        used: 0,
+        left: day.divided_by(8),
+        own: 1.0,
+        fleet: 2.0,
+        at_least: 2.0,
+        certain: 2.0,
+        ..standing()
+    };
+    assert_eq!(calm.need(&terms), covering(5.006));
+    assert_eq!(calm.need_of_the_next_window(&terms), 0);
+    let at_the_end = Standing {
+        left: Nanos::from_secs(4),
+        ..calm
+    };
+    assert_eq!(at_the_end.need_of_the_next_window(&terms), covering(5.006));
+}
+
+#[test]
 fn a_lease_in_advance_is_wanted_only_shortly_before_a_window_that_will_be_full() {
     let terms = terms(Supply::AtTheTurn);
     let soon = Standing {

@@ -263,11 +263,12 @@ impl<'a> Check<'a> {
         self.response
     }
 
-    /// The name of the rule that is asked for, if one is.
-    pub fn rule(&self) -> Option<&str> {
+    /// What is asked for by name, a rule or a domain, in a word, and the name.
+    pub(super) fn asked(&self) -> (&'static str, &str) {
         match &self.subject {
-            Stated::Rule { rule, .. } => Some(&rule.0),
-            Stated::Request { .. } | Stated::Descriptor { .. } => None,
+            Stated::Rule { rule, .. } => ("rule", &rule.0),
+            Stated::Descriptor { domain, .. } => ("domain", &domain.0),
+            Stated::Request { .. } => ("rule", ""),
         }
     }
 }

@@ -43,8 +43,9 @@ impl Refused {
                 ),
             ),
             Outcome::UnknownRule => {
-                let asked = Shown(check.rule().unwrap_or_default().as_bytes());
-                ("unknown_rule", format!("there is no rule '{asked}'"))
+                let (kind, asked) = check.asked();
+                let asked = Shown(asked.as_bytes());
+                ("unknown_rule", format!("there is no {kind} '{asked}'"))
             }
             Outcome::Unidentified => (
                 "unidentified",
@@ -54,7 +55,9 @@ impl Refused {
             ),
             Outcome::IdInUse => (
                 "id_in_use",
-                "the id is that of another check, which was admitted and is remembered".to_owned(),
+                "the id is that of another check, which was admitted and is remembered, or of this \
+                 one, whose answer is still to come"
+                    .to_owned(),
             ),
         };
         Some(Refused { error, message })

@@ -214,7 +214,8 @@ fn write_check(out: &mut Vec<u8>, decision: &Decision<'_>, rule: &str) {
             return reply::error(out, format_args!("{message}"));
         }
         Outcome::IdInUse => {
-            let message = "ERR IN_USE the id is that of another check";
+            let message = "ERR IN_USE the id is that of another check, or of this one, whose \
+                           answer is still to come";
             return reply::error(out, format_args!("{message}"));
         }
         Outcome::Allowed { delay } if !delay.is_zero() => Some(delay),
