@@ -167,6 +167,8 @@ pub(super) enum Claim {
 #[derive(Debug)]
 pub(super) enum Found {
     Open(Box<Receipt>),
+    /// It stays where it is.
+    Unconcerned,
     Settled,
     Forgotten,
     Unknown,
@@ -212,8 +214,13 @@ impl Receipts {
         })
     }
 
-    /// Takes the receipt of `id` out, to be settled.
-    pub(super) fn settle(&self, id: CheckId<'_>, now: Timestamp) -> Found {
+    /// Takes the receipt of `id` out, to be settled, if what is known now `concerns` it.
+    pub(super) fn settle(
+        &self,
+        id: CheckId<'_>,
+        now: Timestamp,
+        concerns: impl FnOnce(&Receipt) -> bool,
+    ) -> Found {
         let key = self.key(id);
         let mut shelf = self.shelf();
         self.forget_late(&mut shelf, now);
@@ -224,6 +231,7 @@ impl Receipts {
             Held::Undecided => Found::Unknown,
             Held::Settled(_) => Found::Settled,
             Held::Forgotten(_) => Found::Forgotten,
+            Held::Open(_, receipt) if !concerns(receipt) => Found::Unconcerned,
             Held::Open(number, _) => {
                 let number = *number;
                 match std::mem::replace(held, Held::Settled(number)) {
@@ -371,7 +379,7 @@ mod tests {
     }
 
     fn found(receipts: &Receipts, text: &str, now: Timestamp) -> String {
-        match receipts.settle(id(text), now) {
+        match receipts.settle(id(text), now, |_| true) {
             Found::Open(receipt) => format!("open {}", receipt.cost.get()),
             other => format!("{other:?}").to_lowercase(),
         }

@@ -22,6 +22,9 @@ pub enum Settled {
     Unknown,
     /// The check was forgotten before it was settled: its up-front cost stays.
     Forgotten,
+    /// No limit of the check counts any of the attributes: nothing was changed, and it may
+    /// still be settled.
+    Unconcerned,
 }
 
 impl Settled {
@@ -33,6 +36,7 @@ impl Settled {
             Settled::Before => "already_settled",
             Settled::Unknown => "unknown",
             Settled::Forgotten => "forgotten",
+            Settled::Unconcerned => "unconcerned",
         }
     }
 }
@@ -70,6 +74,16 @@ pub enum Total<'a> {
 }
 
 impl Total<'_> {
+    /// Whether it says anything of a limit of `receipt`.
+    fn concerns(self, receipt: &Receipt) -> bool {
+        let Total::Measured(measured) = self else {
+            return true;
+        };
+        let is_said = |name: &str| measured.iter().any(|(said, _)| *said == name);
+        let mut parts = receipt.parts.iter();
+        parts.any(|part| part.measure.as_deref().is_some_and(is_said))
+    }
+
     /// What the limit that `part` is of is charged in all, where the up-front cost was `cost`.
     fn at(self, part: &Part, cost: Cost) -> Cost {
         match self {
@@ -154,8 +168,12 @@ impl Engine {
     /// up-front cost is charged past the limits, or given back, in the windows that it was
     /// admitted in, or nowhere. Never waits.
     pub fn settle(&self, id: CheckId<'_>, total: Total<'_>, now: Timestamp) -> Settling {
-        let outcome = match self.receipts.settle(id, now) {
+        let outcome = match self
+            .receipts
+            .settle(id, now, |receipt| total.concerns(receipt))
+        {
             Found::Open(receipt) => return self.settle_by(&receipt, total, now),
+            Found::Unconcerned => Settled::Unconcerned,
             Found::Settled => Settled::Before,
             Found::Forgotten => Settled::Forgotten,
             Found::Unknown => Settled::Unknown,

@@ -257,6 +257,8 @@ rules:
     };
     assert_eq!(check("a", "200"), (ALLOWED, vec![9, 800]));
     assert_eq!(check("a", "201").0, Outcome::IdInUse, "another cost");
+    let misspelt = engine.settle(id("a"), Total::Measured(&[("tokns", 350)]), START);
+    assert!(matches!(misspelt, Settling::Done(it) if said(&it) == (Settled::Unconcerned, 0, 0, 0)));
     assert_eq!(settle("a", 350), (Settled::Now, 150, 0, 0));
     assert_eq!(check("b", "100"), (ALLOWED, vec![8, 550]));
     assert_eq!(settle("b", 20), (Settled::Now, 0, 80, 0));

@@ -101,6 +101,11 @@ impl Reply {
                 let message = "no check with this id was admitted here, or it was too long ago";
                 Reply::error(404, "unknown_id", message)
             }
+            Settled::Unconcerned => {
+                let message = "no limit of this check counts any of these attributes; nothing is \
+                               settled";
+                Reply::error(400, "bad_request", message)
+            }
             Settled::Forgotten => {
                 let message = "the check with this id was forgotten before it was settled: its \
                                up-front cost stays";

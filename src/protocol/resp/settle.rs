@@ -55,6 +55,9 @@ impl<'a> Settle<'a> {
                 "ERR UNKNOWN no check with this id was admitted here, or it was too long ago"
             }
             Settled::Forgotten => "ERR FORGOTTEN the check was forgotten before it was settled",
+            Settled::Unconcerned => {
+                "ERR no limit of the check counts any of these attributes; nothing is settled"
+            }
             Settled::Now | Settled::Late | Settled::Before => {
                 let figure = |value| i64::try_from(value).unwrap_or(i64::MAX);
                 reply::array(out, 4);
