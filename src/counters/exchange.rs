@@ -32,8 +32,12 @@ impl Cell {
         let limit = Arc::clone(&self.limit);
         self.turn(&limit, now, fleet);
         let remaining = self.body.remaining(&limit.quota, now);
-        // The sweep has cells sent that are in no hurry.
-        let swept = (self.is_queued() && self.pending() != 0).then_some(Pressure::Far);
+        // The sweep has cells sent that are in no hurry, and leases that nobody needs.
+        let swept = match self.is_queued() {
+            true if self.rests_on_a_lease(now, fleet) => Some(Pressure::Near),
+            true if self.pending() != 0 => Some(Pressure::Far),
+            _ => None,
+        };
         let pressure = self.wants(remaining, now, fleet).pressure.or(swept);
         let patience =
             pressure.and_then(|pressure| pressure.patience(limit.pace, limit.quota.period()));

@@ -391,3 +391,21 @@ fn what_was_admitted_and_not_sent_is_told_in_units_of_every_algorithm() {
         assert_eq!(node.counters.unsent(), Unsent::default());
     }
 }
+
+#[test]
+fn the_sweep_has_a_lease_sent_back_that_nobody_looks_at_any_more() {
+    let node = Node::new(Algorithm::FixedWindow, 100, LONG);
+    assert!(node.take(80, START));
+    let slot = node.slot(START);
+    // When to look again is not kept.
+    node.lend(slot, node.freeze(slot, START), 90, 10, START);
+    let later = START.after(Nanos::from_secs(10));
+    for turn in 0..node.counters.sweeps_per_round() {
+        node.counters.sweep(turn, later);
+    }
+    assert_eq!(node.counters.dirty(), 1);
+    let patience = node.counters.patience(node.key, later);
+    assert!(patience.is_some_and(|patience| patience <= Nanos::from_secs(1)));
+    node.counters.route(node.key, later);
+    assert_eq!(node.freeze(slot, later).cost, -10);
+}
