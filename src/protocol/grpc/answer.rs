@@ -129,7 +129,7 @@ impl Answers {
             return;
         }
         let figures = decision.figures();
-        if allowed && figures.is_none() {
+        if allowed && figures.is_none() && decision.warning().is_none() {
             return;
         }
         let wait = match decision.outcome.retry_after() {
@@ -137,7 +137,8 @@ impl Answers {
             None if allowed => Nanos::ZERO,
             None => Nanos::MAX,
         };
-        let remaining = figures.map_or(0, |limit| limit.remaining);
+        // A warning alone says less than any figures.
+        let remaining = figures.map_or(u64::MAX, |limit| limit.remaining);
         let rank: Rank = (!allowed, wait, Reverse(remaining));
         let told = &mut self.told[usize::from(apart)];
         if told.as_ref().is_none_or(|told| told.rank < rank) {

@@ -1,7 +1,8 @@
 use prost_types::value::Kind;
 
 use super::*;
-use crate::units::{Answers as Style, Series, Timestamp};
+use crate::engine::{Advised, Besides};
+use crate::units::{Answers as Style, Mode, Series, Timestamp};
 
 const ALLOWED: Outcome = Outcome::Allowed { delay: Nanos::ZERO };
 const EVERYTHING: Telling = Telling {
@@ -197,6 +198,31 @@ fn headers_are_of_the_refusal_with_the_longest_wait_or_of_the_least_remaining() 
     );
     // Waiting does not help.
     assert_eq!(x(&told), (some("0"), None));
+}
+
+#[test]
+fn a_warning_is_told_without_a_limit_that_decides_and_after_one_that_does() {
+    let over = Advised {
+        limit: *decision("soft", ALLOWED, 0).figures().unwrap(),
+        mode: Mode::Soft,
+        outcome: refused(9),
+    };
+    let warned = Decision {
+        besides: Some(Box::new(Besides {
+            all: Vec::new(),
+            advised: vec![over],
+        })),
+        ..unlimited()
+    };
+    let told = response(EVERYTHING, &[unlimited(), warned.clone()]);
+    assert_eq!(
+        headers(&told),
+        [("x-ratelimit-warning", "\"soft/default\"")]
+    );
+    let told = response(EVERYTHING, &[warned, decision("a", ALLOWED, 4)]);
+    assert_eq!(headers(&told)[0], ("x-ratelimit-limit", "10"));
+    let status = &told.statuses[0];
+    assert_eq!((status.code(), &status.current_limit), (Code::Ok, &None));
 }
 
 #[test]

@@ -1,0 +1,613 @@
+//! Every door tells what the engine decides in process: random rules, random requests.
+//!
+//! Each door has a server with counters of its own, and one engine has no door: all are
+//! asked the same at the same moments.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use prost_types::value::Kind as Value;
+use serde_json::{Value as Json, json};
+use tidegate::counters::Fleet;
+use tidegate::engine::{self, Decision, Engine, Outcome, Request};
+use tidegate::protocol::grpc::messages::envoy::service::ratelimit::v3::rate_limit_response::{
+    Code, DescriptorStatus,
+};
+use tidegate::protocol::grpc::messages::envoy::service::ratelimit::v3::{
+    RateLimitRequest, RateLimitResponse,
+};
+use tidegate::rules::{Described, Descriptor};
+use tidegate::units::{Cost, Nanos, ResetStyle, Timestamp};
+
+use super::client;
+use super::random::Random;
+use super::random_case::{Ask, Kind, Moment, Pairs, Subject, case};
+use super::support::{Doors, START, engine, error, serve};
+use crate::kit::http::{Reply, try_request};
+use crate::kit::resp;
+
+/// What the engine decided, as far as any door tells of it.
+struct Wanted {
+    outcome: Outcome,
+    rule: Option<(String, String)>,
+    figures: Option<Figures>,
+    stale: Option<Nanos>,
+    now: Timestamp,
+    /// The status of a refusal.
+    refusal: u16,
+    /// How `X-RateLimit-Reset` tells time, if it is told.
+    reset: Option<ResetStyle>,
+    /// For a failure to tell.
+    place: String,
+}
+
+#[derive(Clone, Copy)]
+struct Figures {
+    limit: u64,
+    remaining: u64,
+    reset: Nanos,
+}
+
+impl Wanted {
+    fn of(decision: &Decision<'_>, place: String) -> Wanted {
+        let limit = decision.limit.as_ref();
+        let answers = limit.map(|limit| limit.answers);
+        let refusal = answers.and_then(|answers| answers.refusal.as_ref());
+        let figures = decision.figures().map(|limit| Figures {
+            limit: limit.limit,
+            remaining: limit.remaining,
+            reset: limit.reset_after,
+        });
+        Wanted {
+            outcome: decision.outcome,
+            rule: limit.map(|limit| (limit.rule.to_owned(), limit.name.to_owned())),
+            figures,
+            stale: decision.stale,
+            now: decision.now,
+            refusal: refusal.map_or(429, |refusal| refusal.status),
+            reset: answers
+                .filter(|answers| answers.x_ratelimit && figures.is_some())
+                .map(|answers| answers.reset),
+            place: format!("{place}, {:?}", decision.outcome),
+        }
+    }
+
+    /// The word of a check by JSON that is not allowed.
+    fn error(&self) -> Option<&'static str> {
+        match self.outcome {
+            Outcome::Allowed { .. } | Outcome::Unlimited => None,
+            Outcome::Refused { .. } => Some("rate_limit_exceeded"),
+            Outcome::Impossible => Some("cost_above_limit"),
+            Outcome::Banned => Some("banned"),
+            Outcome::Unidentified => Some("unidentified"),
+            Outcome::UnknownRule => Some("unknown_rule"),
+            other => panic!("{}: {other:?} without a store", self.place),
+        }
+    }
+
+    fn status(&self) -> u16 {
+        match self.error() {
+            None => 200,
+            Some("unidentified") => 401,
+            Some("unknown_rule") => 404,
+            Some(_) => self.refusal,
+        }
+    }
+
+    fn retry(&self) -> Option<Nanos> {
+        match self.outcome {
+            Outcome::Refused { retry_after } => Some(retry_after),
+            _ => None,
+        }
+    }
+
+    fn delay(&self) -> Option<Nanos> {
+        match self.outcome {
+            Outcome::Allowed { delay } if !delay.is_zero() => Some(delay),
+            _ => None,
+        }
+    }
+
+    fn by_json(&self, said: &Json) {
+        let place = &self.place;
+        let millis = |span: Option<Nanos>| span.map(Nanos::as_millis_ceil);
+        let wanted = [
+            ("allowed", json!(self.error().is_none())),
+            ("error", json!(self.error())),
+            ("rule", json!(self.rule.as_ref().map(|rule| &rule.0))),
+            ("limit_name", json!(self.rule.as_ref().map(|rule| &rule.1))),
+            ("limit", json!(self.figures.map(|it| it.limit))),
+            ("remaining", json!(self.figures.map(|it| it.remaining))),
+            (
+                "reset_after_ms",
+                json!(millis(self.figures.map(|it| it.reset))),
+            ),
+            ("retry_after_ms", json!(millis(self.retry()))),
+            ("delay_ms", json!(millis(self.delay()))),
+            ("stale_ms", json!(millis(self.stale))),
+        ];
+        for (name, value) in wanted {
+            assert_eq!(
+                said.get(name).unwrap_or(&Json::Null),
+                &value,
+                "{name}: {place}"
+            );
+        }
+    }
+
+    fn by_fields(&self, fields: &BTreeMap<String, String>) {
+        let place = &self.place;
+        let number = |name: &str| -> Option<u64> { Some(fields.get(name)?.parse().unwrap()) };
+        let told = self.reset.is_some();
+        let figures = self.figures.filter(|_| told);
+        assert_eq!(
+            number("x-ratelimit-limit"),
+            figures.map(|it| it.limit),
+            "{place}"
+        );
+        assert_eq!(
+            number("x-ratelimit-remaining"),
+            figures.map(|it| it.remaining),
+            "{place}"
+        );
+        let reset = figures.map(|it| match self.reset {
+            Some(ResetStyle::Delta) => it.reset.as_secs_ceil(),
+            _ => self.now.after(it.reset).as_secs_ceil(),
+        });
+        assert_eq!(number("x-ratelimit-reset"), reset, "{place}");
+        let retry = self.retry().map(|wait| wait.as_secs_ceil().max(1));
+        assert_eq!(number("retry-after"), retry, "{place}");
+    }
+
+    fn by_resp(&self, said: &resp::Value) {
+        let place = &self.place;
+        let wrong = match self.outcome {
+            Outcome::UnknownRule => "ERR unknown rule ",
+            Outcome::Unidentified => "ERR UNIDENTIFIED ",
+            _ => "",
+        };
+        if let Some(text) = error(said) {
+            assert!(
+                !wrong.is_empty() && text.starts_with(wrong),
+                "{text}: {place}"
+            );
+            return;
+        }
+        let number = |value: Option<u64>| value.map_or(-1, |value| i64::try_from(value).unwrap());
+        let millis = |span: Option<Nanos>| number(span.map(Nanos::as_millis_ceil));
+        let wanted = [
+            i64::from(self.error().is_some()),
+            number(self.figures.map(|it| it.limit)),
+            number(self.figures.map(|it| it.remaining)),
+            millis(self.retry().or(self.delay())),
+            millis(self.figures.map(|it| it.reset)),
+        ];
+        assert_eq!((said.ints(), wrong), (wanted.to_vec(), ""), "{place}");
+    }
+
+    fn by_status(&self, said: &DescriptorStatus) {
+        let place = &self.place;
+        let over = !matches!(self.outcome, Outcome::UnknownRule) && self.error().is_some();
+        let code = if over { Code::OverLimit } else { Code::Ok };
+        assert_eq!(said.code(), code, "{place}");
+        let limit = said.current_limit.as_ref();
+        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        assert_eq!(
+            limit.map(|limit| (limit.requests_per_unit, &*limit.name)),
+            self.figures
+                .map(|it| (small(it.limit), &*self.rule.as_ref().unwrap().0)),
+            "{place}"
+        );
+        let reset = said.duration_until_reset.as_ref().map(|it| {
+            u64::try_from(it.seconds).unwrap() * 1_000_000_000 + u64::try_from(it.nanos).unwrap()
+        });
+        assert_eq!(reset, self.figures.map(|it| it.reset.get()), "{place}");
+        if let Some(figures) = self.figures {
+            assert_eq!(said.limit_remaining, small(figures.remaining), "{place}");
+        }
+    }
+
+    /// Of a call about this alone.
+    fn by_response(&self, said: &RateLimitResponse, fields: &BTreeMap<String, String>) {
+        let place = &self.place;
+        self.by_status(&said.statuses[0]);
+        assert_eq!(said.overall_code, said.statuses[0].code, "{place}");
+        let told = said.response_headers_to_add.iter();
+        let told = told.map(|it| (it.key.clone(), it.value.clone()));
+        assert_eq!(&told.collect::<BTreeMap<_, _>>(), fields, "{place}");
+        let Some(figures) = self.figures else {
+            return;
+        };
+        let metadata = said.dynamic_metadata.as_ref().unwrap();
+        let told = |name: &str| metadata.fields[name].kind.clone().unwrap();
+        // Far below what a number of 64 bits holds exactly.
+        #[allow(clippy::cast_precision_loss)]
+        let number = |value: u64| Value::NumberValue(value as f64);
+        let rule = self.rule.as_ref().unwrap().0.clone();
+        assert_eq!(
+            told("outcome"),
+            Value::StringValue(self.outcome.name().to_owned()),
+            "{place}"
+        );
+        assert_eq!(told("rule"), Value::StringValue(rule), "{place}");
+        assert_eq!(told("limit"), number(figures.limit), "{place}");
+        assert_eq!(told("remaining"), number(figures.remaining), "{place}");
+        assert_eq!(
+            told("reset_seconds"),
+            number(figures.reset.as_secs_ceil()),
+            "{place}"
+        );
+    }
+}
+
+/// Asks the engine itself.
+fn in_process(engine: &Engine, ask: &Ask, now: Timestamp, place: String) -> Wanted {
+    let lower = |pairs: &Pairs| -> Vec<(String, &'static str)> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| (name.to_ascii_lowercase(), *value))
+            .collect()
+    };
+    let (headers, attributes) = match &ask.subject {
+        Subject::Described {
+            headers,
+            attributes,
+            ..
+        } => (lower(headers), lower(attributes)),
+        _ => (Vec::new(), Vec::new()),
+    };
+    let [headers, attributes] = [&headers, &attributes].map(|pairs| {
+        let pairs = pairs.iter().map(|(name, value)| (&**name, *value));
+        pairs.collect::<Vec<(&str, &str)>>()
+    });
+    let subject = match &ask.subject {
+        Subject::Named { rule, key, tier } => engine::Subject::Rule {
+            rule,
+            key: key.as_bytes(),
+            tier: *tier,
+        },
+        Subject::Described {
+            method, path, ip, ..
+        } => engine::Subject::Described(Described {
+            method,
+            path,
+            ip: ip.map(|ip| ip.parse::<IpAddr>().unwrap().to_canonical()),
+            peer: None,
+            headers: &headers,
+            attributes: &attributes,
+        }),
+        Subject::Descriptor { domain, entries } => engine::Subject::Descriptor(Descriptor {
+            domain,
+            entries,
+            stated: None,
+        }),
+    };
+    let request = Request {
+        subject,
+        cost: Cost::new(ask.cost),
+    };
+    let snapshot = engine.snapshot().telling_all();
+    Wanted::of(&snapshot.decide(&request, now), place)
+}
+
+/// The check as JSON has it.
+fn as_json(ask: &Ask) -> Json {
+    let object = |pairs: &Pairs| -> Json {
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), json!(value)));
+        Json::Object(pairs.collect())
+    };
+    let mut body = match &ask.subject {
+        Subject::Named { rule, key, tier } => json!({"rule": rule, "key": key, "tier": tier}),
+        Subject::Described {
+            method,
+            path,
+            ip,
+            headers,
+            attributes,
+        } => json!({
+            "request": {"method": method, "path": path, "ip": ip, "headers": object(headers)},
+            "attributes": object(attributes),
+        }),
+        Subject::Descriptor { domain, entries } => {
+            let entries = entries.iter();
+            let entries: Vec<_> = entries
+                .map(|(key, value)| json!({"key": key, "value": value}))
+                .collect();
+            json!({"domain": domain, "entries": entries})
+        }
+    };
+    body["cost"] = json!(ask.cost);
+    body
+}
+
+/// The command that asks the same, if there is one.
+fn as_command(ask: &Ask) -> Option<Vec<String>> {
+    let cost = ask.cost.to_string();
+    let words: Vec<&str> = match &ask.subject {
+        Subject::Named { rule, key, tier } => {
+            let words = ["TG.CHECK", rule, key, &cost].into_iter();
+            words.chain(*tier).collect()
+        }
+        Subject::Described {
+            method,
+            path,
+            ip,
+            headers,
+            attributes,
+        } => {
+            let mut words = vec!["TG.MATCH", method, path, "COST", &cost];
+            words.extend(ip.iter().flat_map(|ip| ["IP", *ip]));
+            words.extend(
+                headers
+                    .iter()
+                    .flat_map(|(name, value)| ["HEADER", *name, *value]),
+            );
+            words.extend(
+                attributes
+                    .iter()
+                    .flat_map(|(name, value)| ["ATTR", *name, *value]),
+            );
+            words
+        }
+        Subject::Descriptor { .. } => return None,
+    };
+    Some(words.into_iter().map(str::to_owned).collect())
+}
+
+/// Asks as a gateway does, if it can say all of it.
+fn authorize(doors: &Doors, ask: &Ask, deny: bool) -> Option<Reply> {
+    let Subject::Described {
+        method,
+        path,
+        ip,
+        headers,
+        attributes,
+    } = &ask.subject
+    else {
+        return None;
+    };
+    if !attributes.is_empty() {
+        return None;
+    }
+    let mut query = format!("?cost={}", ask.cost);
+    query.extend(ip.map(|ip| format!("&ip={ip}")));
+    query.push_str(if deny { "&deny=403" } else { "" });
+    let described = [("X-Forwarded-Method", *method), ("X-Forwarded-Uri", *path)];
+    let headers = [&described[..], headers].concat();
+    let path = format!("/v1/authorize{query}");
+    Some(try_request(&doors.http[0], "GET", &path, &headers, "").unwrap())
+}
+
+/// The fields of a reply that tell of the decision, their names in lower case.
+fn fields(headers: &[(String, String)]) -> BTreeMap<String, String> {
+    let told = headers
+        .iter()
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+    told.filter(|(name, _)| {
+        name.contains("ratelimit") || name == "retry-after" || name.contains("expose")
+    })
+    .collect()
+}
+
+/// What is asked of the gRPC door about descriptors of one domain.
+fn as_message(domain: &str, asks: &[&Ask], cost: u64) -> RateLimitRequest {
+    let descriptors = asks.iter().map(|ask| {
+        let Subject::Descriptor { entries, .. } = &ask.subject else {
+            panic!("{ask:?}");
+        };
+        let mut descriptor = client::descriptor(entries);
+        descriptor.hits_addend = (ask.cost == 0).then_some(0);
+        descriptor
+    });
+    RateLimitRequest {
+        domain: domain.to_owned(),
+        descriptors: descriptors.collect(),
+        hits_addend: u32::try_from(cost).unwrap(),
+    }
+}
+
+/// The servers of one case; the last three for those that can ask them.
+struct Every {
+    engine: Engine,
+    now: Timestamp,
+    single: Doors,
+    batch: Doors,
+    commands: Option<(Doors, resp::Client)>,
+    gateway: Option<Doors>,
+    grpc: Option<[(Doors, client::Client); 2]>,
+}
+
+impl Every {
+    fn new(kind: Kind, rules: &str) -> Every {
+        Every {
+            engine: engine(rules, Fleet::alone()),
+            now: Timestamp::EPOCH.after(Nanos::from_secs(START)),
+            single: serve(rules),
+            batch: serve(rules),
+            commands: (kind != Kind::Descriptor).then(|| {
+                let doors = serve(rules);
+                let client = doors.client();
+                (doors, client)
+            }),
+            gateway: (kind == Kind::Described).then(|| serve(rules)),
+            grpc: (kind == Kind::Descriptor).then(|| {
+                [(); 2].map(|()| {
+                    let doors = serve(rules);
+                    let client = client::Client::of(&doors.grpc);
+                    (doors, client)
+                })
+            }),
+        }
+    }
+
+    fn wait(&mut self, span: Nanos) {
+        self.now = self.now.after(span);
+        let others = [
+            self.commands.as_ref().map(|(doors, _)| doors),
+            self.gateway.as_ref(),
+        ];
+        let grpc = self.grpc.iter().flatten().map(|(doors, _)| doors);
+        let all = [&self.single, &self.batch].into_iter();
+        for doors in all.chain(others.into_iter().flatten()).chain(grpc) {
+            doors.clock.advance(span);
+        }
+    }
+
+    /// Asks all of a moment by every door, and compares what they tell. Answers the
+    /// outcomes.
+    fn ask(&mut self, moment: &Moment, deny: bool, place: &str) -> Vec<&'static str> {
+        let mut wanted = Vec::new();
+        let mut replies = Vec::new();
+        for ask in &moment.asks {
+            let place = format!("{ask:?} {place}");
+            let one = in_process(&self.engine, ask, self.now, place.clone());
+            let reply = self.single.ask(&as_json(ask).to_string());
+            let told = fields(&reply.headers);
+            assert_eq!(reply.status, one.status(), "{}", one.place);
+            one.by_json(&reply.json());
+            one.by_fields(&told);
+            if let Some((_, client)) = &mut self.commands {
+                let words = as_command(ask).unwrap();
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                one.by_resp(&client.command(&words));
+            }
+            if let Some(doors) = &self.gateway {
+                match authorize(doors, ask, deny) {
+                    Some(said) => same_by_gateway(&said, &reply, &one, deny),
+                    // So that the counters stay equal.
+                    None => drop(doors.ask(&as_json(ask).to_string())),
+                }
+            }
+            if let (Some([(_, client), _]), Subject::Descriptor { domain, .. }) =
+                (&self.grpc, &ask.subject)
+            {
+                let said = client.ask(as_message(domain, &[ask], moment.cost));
+                match said {
+                    Ok(said) => one.by_response(&said, &told),
+                    Err(status) => {
+                        assert_eq!(status.code(), tonic::Code::NotFound, "{}", one.place);
+                        assert_eq!(one.outcome, Outcome::UnknownRule, "{}", one.place);
+                    }
+                }
+            }
+            wanted.push(one);
+            replies.push(reply);
+        }
+        self.ask_at_once(moment, &wanted, &replies);
+        wanted.iter().map(|one| one.outcome.name()).collect()
+    }
+
+    fn ask_at_once(&self, moment: &Moment, wanted: &[Wanted], replies: &[Reply]) {
+        let checks: Vec<Json> = moment.asks.iter().map(as_json).collect();
+        let batch = json!({"checks": checks, "response": true}).to_string();
+        let batch = self.batch.ask(&batch);
+        assert_eq!(batch.status, 200, "{}", batch.body);
+        for ((one, reply), mut said) in wanted
+            .iter()
+            .zip(replies)
+            .zip(batch.json()["results"].as_array().unwrap().clone())
+        {
+            let response = said.as_object_mut().unwrap().remove("response");
+            assert_eq!(said, reply.json(), "{}", one.place);
+            if let Some(response) = response {
+                let told = response["headers"].as_object().unwrap().iter();
+                let told: Vec<_> = told
+                    .map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned()))
+                    .collect();
+                assert_eq!(fields(&told), fields(&reply.headers), "{}", one.place);
+                let status = response
+                    .get("status")
+                    .map_or(200, |it| it.as_u64().unwrap());
+                assert_eq!(status, u64::from(reply.status), "{}", one.place);
+            }
+        }
+        let Some([_, (_, client)]) = &self.grpc else {
+            return;
+        };
+        for wanted_domain in ["shop", "shpo"] {
+            let of_domain = moment.asks.iter().zip(wanted).filter(|(ask, _)| {
+                matches!(ask.subject, Subject::Descriptor { domain, .. } if domain == wanted_domain)
+            });
+            let (asks, wanted): (Vec<&Ask>, Vec<&Wanted>) = of_domain.unzip();
+            if asks.is_empty() {
+                continue;
+            }
+            // What is refused for its domain was compared already.
+            if let Ok(said) = client.ask(as_message(wanted_domain, &asks, moment.cost)) {
+                assert_eq!(said.statuses.len(), wanted.len());
+                for (one, status) in wanted.iter().zip(&said.statuses) {
+                    one.by_status(status);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a gateway is told what an asker is told.
+fn same_by_gateway(said: &Reply, reply: &Reply, one: &Wanted, deny: bool) {
+    let place = &one.place;
+    let mut told = fields(&said.headers);
+    let told_status = told.remove("x-ratelimit-status");
+    let told_body = told.remove("x-ratelimit-body");
+    assert_eq!(told, fields(&reply.headers), "{place}");
+    if reply.status == 200 {
+        assert_eq!((said.status, &*said.body), (200, ""), "{place}");
+        return;
+    }
+    assert_eq!(said.body, reply.body, "{place}");
+    if deny {
+        let status = if reply.status == 401 { 401 } else { 403 };
+        assert_eq!(said.status, status, "{place}");
+        assert_eq!(told_status, Some(reply.status.to_string()), "{place}");
+        assert_eq!(told_body.as_ref(), Some(&reply.body), "{place}");
+    } else {
+        assert_eq!((said.status, told_status), (reply.status, None), "{place}");
+    }
+}
+
+/// So many cases of a kind, in which these outcomes are met at least.
+fn every_door_agrees(kind: Kind, outcomes: &[&str]) {
+    const CASES: usize = 100;
+    let mut random = Random::seeded("every door");
+    let seed = random.seed();
+    let mut seen = BTreeSet::new();
+    for number in 0..CASES {
+        let case = case(kind, &mut random);
+        let place = format!("in case {number} of seed {seed} of {}", case.rules);
+        let mut every = Every::new(kind, &case.rules);
+        for moment in &case.moments {
+            every.wait(Nanos::new(moment.after));
+            seen.extend(every.ask(moment, random.once_in(3), &place));
+        }
+    }
+    println!("{seen:?}");
+    for outcome in outcomes {
+        assert!(seen.contains(outcome), "never {outcome}: seed {seed}");
+    }
+}
+
+#[test]
+fn a_described_request_is_decided_alike_by_every_door() {
+    every_door_agrees(
+        Kind::Described,
+        &["allowed", "refused", "unlimited", "impossible"],
+    );
+}
+
+#[test]
+fn a_rule_and_a_key_are_decided_alike_by_every_door() {
+    every_door_agrees(
+        Kind::Named,
+        &["allowed", "refused", "unknown_rule", "impossible"],
+    );
+}
+
+#[test]
+fn a_descriptor_is_decided_alike_by_every_door() {
+    every_door_agrees(
+        Kind::Descriptor,
+        &["allowed", "refused", "unlimited", "impossible"],
+    );
+}
