@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use prost_types::value::Kind as Value;
 use serde_json::{Value as Json, json};
 use tidegate::counters::Fleet;
-use tidegate::engine::{self, Decision, Engine, Outcome, Request};
+use tidegate::engine::{self, Begun, CheckId, Decision, Engine, Outcome, Request};
 use tidegate::protocol::grpc::messages::envoy::service::ratelimit::v3::rate_limit_response::{
     Code, DescriptorStatus,
 };
@@ -22,9 +22,9 @@ use tidegate::units::{Cost, Nanos, ResetStyle, Timestamp};
 use super::client;
 use super::random::Random;
 use super::random_case::{Ask, Kind, Moment, Pairs, Subject, case};
-use super::support::{Doors, START, engine, error, serve};
+use super::support::{Doors, START, ask, engine, error, serve};
 use crate::kit::http::{Reply, try_request};
-use crate::kit::resp;
+use crate::kit::{Addr, resp};
 
 /// What the engine decided, as far as any door tells of it.
 struct Wanted {
@@ -33,8 +33,9 @@ struct Wanted {
     figures: Option<Figures>,
     stale: Option<Nanos>,
     now: Timestamp,
-    /// The status of a refusal.
+    /// The status of a refusal, and whether it has a body of the rule's own.
     refusal: u16,
+    own_body: bool,
     /// How `X-RateLimit-Reset` tells time, if it is told.
     reset: Option<ResetStyle>,
     /// For a failure to tell.
@@ -65,6 +66,8 @@ impl Wanted {
             stale: decision.stale,
             now: decision.now,
             refusal: refusal.map_or(429, |refusal| refusal.status),
+            own_body: !decision.outcome.is_allowed()
+                && refusal.is_some_and(|refusal| refusal.body.is_some()),
             reset: answers
                 .filter(|answers| answers.x_ratelimit && figures.is_some())
                 .map(|answers| answers.reset),
@@ -81,6 +84,7 @@ impl Wanted {
             Outcome::Banned => Some("banned"),
             Outcome::Unidentified => Some("unidentified"),
             Outcome::UnknownRule => Some("unknown_rule"),
+            Outcome::IdInUse => Some("id_in_use"),
             other => panic!("{}: {other:?} without a store", self.place),
         }
     }
@@ -90,6 +94,7 @@ impl Wanted {
             None => 200,
             Some("unidentified") => 401,
             Some("unknown_rule") => 404,
+            Some("id_in_use") => 409,
             Some(_) => self.refusal,
         }
     }
@@ -164,6 +169,7 @@ impl Wanted {
         let wrong = match self.outcome {
             Outcome::UnknownRule => "ERR unknown rule ",
             Outcome::Unidentified => "ERR UNIDENTIFIED ",
+            Outcome::IdInUse => "ERR IN_USE ",
             _ => "",
         };
         if let Some(text) = error(said) {
@@ -241,7 +247,13 @@ impl Wanted {
 }
 
 /// Asks the engine itself.
-fn in_process(engine: &Engine, ask: &Ask, now: Timestamp, place: String) -> Wanted {
+fn in_process(
+    engine: &Engine,
+    ask: &Ask,
+    peer: Option<IpAddr>,
+    now: Timestamp,
+    place: String,
+) -> Wanted {
     let lower = |pairs: &Pairs| -> Vec<(String, &'static str)> {
         let pairs = pairs.iter();
         pairs
@@ -272,7 +284,7 @@ fn in_process(engine: &Engine, ask: &Ask, now: Timestamp, place: String) -> Want
             method,
             path,
             ip: ip.map(|ip| ip.parse::<IpAddr>().unwrap().to_canonical()),
-            peer: None,
+            peer,
             headers: &headers,
             attributes: &attributes,
         }),
@@ -287,7 +299,13 @@ fn in_process(engine: &Engine, ask: &Ask, now: Timestamp, place: String) -> Want
         cost: Cost::new(ask.cost),
     };
     let snapshot = engine.snapshot().telling_all();
-    Wanted::of(&snapshot.decide(&request, now), place)
+    let Some(id) = ask.id else {
+        return Wanted::of(&snapshot.decide(&request, now), place);
+    };
+    match snapshot.begin_as(&request, CheckId::new(id.as_bytes()).unwrap(), now) {
+        Begun::Decided(decision) => Wanted::of(&decision, place),
+        Begun::Pending(_) => panic!("{place}: a store is asked"),
+    }
 }
 
 /// The check as JSON has it.
@@ -319,6 +337,7 @@ fn as_json(ask: &Ask) -> Json {
         }
     };
     body["cost"] = json!(ask.cost);
+    body["id"] = json!(ask.id);
     body
 }
 
@@ -353,11 +372,12 @@ fn as_command(ask: &Ask) -> Option<Vec<String>> {
         }
         Subject::Descriptor { .. } => return None,
     };
-    Some(words.into_iter().map(str::to_owned).collect())
+    let id = ask.id.iter().flat_map(|id| ["ID", *id]);
+    Some(words.into_iter().chain(id).map(str::to_owned).collect())
 }
 
 /// Asks as a gateway does, if it can say all of it.
-fn authorize(doors: &Doors, ask: &Ask, deny: bool) -> Option<Reply> {
+fn authorize(at: &Addr, ask: &Ask, deny: bool) -> Option<Reply> {
     let Subject::Described {
         method,
         path,
@@ -368,7 +388,7 @@ fn authorize(doors: &Doors, ask: &Ask, deny: bool) -> Option<Reply> {
     else {
         return None;
     };
-    if !attributes.is_empty() {
+    if !attributes.is_empty() || ask.id.is_some() {
         return None;
     }
     let mut query = format!("?cost={}", ask.cost);
@@ -377,7 +397,7 @@ fn authorize(doors: &Doors, ask: &Ask, deny: bool) -> Option<Reply> {
     let described = [("X-Forwarded-Method", *method), ("X-Forwarded-Uri", *path)];
     let headers = [&described[..], headers].concat();
     let path = format!("/v1/authorize{query}");
-    Some(try_request(&doors.http[0], "GET", &path, &headers, "").unwrap())
+    Some(try_request(at, "GET", &path, &headers, "").unwrap())
 }
 
 /// The fields of a reply that tell of the decision, their names in lower case.
@@ -412,6 +432,8 @@ fn as_message(domain: &str, asks: &[&Ask], cost: u64) -> RateLimitRequest {
 struct Every {
     engine: Engine,
     now: Timestamp,
+    /// Which of the addresses of a door is asked.
+    at: usize,
     single: Doors,
     batch: Doors,
     commands: Option<(Doors, resp::Client)>,
@@ -420,15 +442,16 @@ struct Every {
 }
 
 impl Every {
-    fn new(kind: Kind, rules: &str) -> Every {
+    fn new(kind: Kind, rules: &str, at: usize) -> Every {
         Every {
             engine: engine(rules, Fleet::alone()),
             now: Timestamp::EPOCH.after(Nanos::from_secs(START)),
+            at,
             single: serve(rules),
             batch: serve(rules),
             commands: (kind != Kind::Descriptor).then(|| {
                 let doors = serve(rules);
-                let client = doors.client();
+                let client = resp::Client::connect(&doors.resp[at]);
                 (doors, client)
             }),
             gateway: (kind == Kind::Described).then(|| serve(rules)),
@@ -455,6 +478,10 @@ impl Every {
         }
     }
 
+    fn ask_json(&self, doors: &Doors, body: &Json) -> Reply {
+        ask(&doors.http[self.at], &body.to_string())
+    }
+
     /// Asks all of a moment by every door, and compares what they tell. Answers the
     /// outcomes.
     fn ask(&mut self, moment: &Moment, deny: bool, place: &str) -> Vec<&'static str> {
@@ -462,11 +489,17 @@ impl Every {
         let mut replies = Vec::new();
         for ask in &moment.asks {
             let place = format!("{ask:?} {place}");
-            let one = in_process(&self.engine, ask, self.now, place.clone());
-            let reply = self.single.ask(&as_json(ask).to_string());
+            let peer = match &self.single.http[self.at] {
+                Addr::Tcp(address) => Some(address.ip()),
+                Addr::Unix(_) => None,
+            };
+            let one = in_process(&self.engine, ask, peer, self.now, place);
+            let reply = self.ask_json(&self.single, &as_json(ask));
             let told = fields(&reply.headers);
             assert_eq!(reply.status, one.status(), "{}", one.place);
-            one.by_json(&reply.json());
+            if !one.own_body {
+                one.by_json(&reply.json());
+            }
             one.by_fields(&told);
             if let Some((_, client)) = &mut self.commands {
                 let words = as_command(ask).unwrap();
@@ -474,10 +507,10 @@ impl Every {
                 one.by_resp(&client.command(&words));
             }
             if let Some(doors) = &self.gateway {
-                match authorize(doors, ask, deny) {
+                match authorize(&doors.http[self.at], ask, deny) {
                     Some(said) => same_by_gateway(&said, &reply, &one, deny),
                     // So that the counters stay equal.
-                    None => drop(doors.ask(&as_json(ask).to_string())),
+                    None => drop(self.ask_json(doors, &as_json(ask))),
                 }
             }
             if let (Some([(_, client), _]), Subject::Descriptor { domain, .. }) =
@@ -501,8 +534,7 @@ impl Every {
 
     fn ask_at_once(&self, moment: &Moment, wanted: &[Wanted], replies: &[Reply]) {
         let checks: Vec<Json> = moment.asks.iter().map(as_json).collect();
-        let batch = json!({"checks": checks, "response": true}).to_string();
-        let batch = self.batch.ask(&batch);
+        let batch = self.ask_json(&self.batch, &json!({"checks": checks, "response": true}));
         assert_eq!(batch.status, 200, "{}", batch.body);
         for ((one, reply), mut said) in wanted
             .iter()
@@ -510,7 +542,13 @@ impl Every {
             .zip(batch.json()["results"].as_array().unwrap().clone())
         {
             let response = said.as_object_mut().unwrap().remove("response");
-            assert_eq!(said, reply.json(), "{}", one.place);
+            if one.own_body {
+                one.by_json(&said);
+                let body = &response.as_ref().unwrap()["body"];
+                assert_eq!(body, &json!(reply.body), "{}", one.place);
+            } else {
+                assert_eq!(said, reply.json(), "{}", one.place);
+            }
             if let Some(response) = response {
                 let told = response["headers"].as_object().unwrap().iter();
                 let told: Vec<_> = told
@@ -576,13 +614,12 @@ fn every_door_agrees(kind: Kind, outcomes: &[&str]) {
     for number in 0..CASES {
         let case = case(kind, &mut random);
         let place = format!("in case {number} of seed {seed} of {}", case.rules);
-        let mut every = Every::new(kind, &case.rules);
+        let mut every = Every::new(kind, &case.rules, case.at);
         for moment in &case.moments {
             every.wait(Nanos::new(moment.after));
             seen.extend(every.ask(moment, random.once_in(3), &place));
         }
     }
-    println!("{seen:?}");
     for outcome in outcomes {
         assert!(seen.contains(outcome), "never {outcome}: seed {seed}");
     }

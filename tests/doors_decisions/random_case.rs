@@ -7,6 +7,8 @@ use super::random::Random;
 /// Rules, and what is asked of them at which moments.
 pub(crate) struct Case {
     pub(crate) rules: String,
+    /// Which of each door's two addresses is asked.
+    pub(crate) at: usize,
     pub(crate) moments: Vec<Moment>,
 }
 
@@ -24,6 +26,8 @@ pub(crate) struct Moment {
 pub(crate) struct Ask {
     pub(crate) subject: Subject,
     pub(crate) cost: u64,
+    /// Where a door can be told one.
+    pub(crate) id: Option<&'static str>,
 }
 
 pub(crate) type Pairs = Vec<(&'static str, &'static str)>;
@@ -84,10 +88,16 @@ pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
     while left > 0 {
         let many = left.min(1 + random.below(4));
         left -= many;
-        let cost = random.one_of(&[1, 1, 1, 1, 2, 3, 7, 10, 11, u64::from(u32::MAX)]);
+        let most = if kind == Kind::Descriptor {
+            u64::from(u32::MAX)
+        } else {
+            i64::MAX.cast_unsigned()
+        };
+        let cost = random.one_of(&[1, 1, 1, 1, 2, 3, 7, 10, 11, most]);
         let asks = (0..many).map(|_| Ask {
             subject: random.one_of(&subjects),
             cost: if random.once_in(6) { 0 } else { cost },
+            id: (kind != Kind::Descriptor && random.once_in(6)).then(|| random.one_of(&["i", "j"])),
         });
         let asks = asks.collect();
         moments.push(Moment {
@@ -109,6 +119,7 @@ pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
     }
     Case {
         rules: file.to_string(),
+        at: random.below(2),
         moments,
     }
 }
@@ -117,7 +128,7 @@ pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
 fn callers(file: &mut Json, random: &mut Random) {
     let clients = random.one_of(&[
         Json::Null,
-        json!({"trusted_proxies": ["10.0.0.0/8"]}),
+        json!({"trusted_proxies": ["10.0.0.0/8", "127.0.0.1"]}),
         json!({"trusted_hops": 1}),
         json!({"ipv6_prefix": 128}),
     ]);
@@ -156,6 +167,8 @@ fn rule(name: &str, random: &mut Random) -> Json {
             json!({"x_ratelimit": false}),
             json!({"ietf": false, "expose": true}),
             json!({"refusal": {"status": 420}, "expose": true}),
+            json!({"refusal": {"body": "{rule} {limit_name} {limit} {remaining} {retry_after_ms}",
+                "content_type": "text/plain"}}),
         ]);
     }
     rule
@@ -216,6 +229,10 @@ fn limit(name: &str, random: &mut Random) -> Json {
     limit["algorithm"] = json!(algorithm);
     if algorithm.ends_with("bucket") && requests > 0 && random.once_in(2) {
         limit["burst"] = json!(requests * 2);
+    }
+    if algorithm != "sliding_log" && random.once_in(12) {
+        limit["requests"] = json!(5_000_000_000_u64);
+        limit.as_object_mut().unwrap().remove("burst");
     }
     if random.once_in(6) {
         limit["count_denied"] = json!(true);

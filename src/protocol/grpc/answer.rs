@@ -56,6 +56,8 @@ struct Row {
     status: DescriptorStatus,
     /// What the rule calls its limit, if it does.
     name: Option<String>,
+    /// Whether there is a rule for the descriptor.
+    has_rule: bool,
     /// Whether it refuses the request only together with all other quotas.
     is_quota: bool,
 }
@@ -92,9 +94,7 @@ impl Answers {
         if let Some(row) = self.rows.get_mut(place) {
             row.name = rule.name.map(str::to_owned);
             row.is_quota = rule.is_quota;
-            if rule.is_unlimited {
-                row.status.limit_remaining = u32::MAX;
-            }
+            row.has_rule = true;
         }
     }
 
@@ -119,6 +119,9 @@ impl Answers {
             row.status.current_limit = Some(current(limit, name));
             row.status.limit_remaining = saturated(limit.remaining);
             row.status.duration_until_reset = Some(duration(limit.reset_after));
+        }
+        if decision.outcome == Outcome::Unlimited && row.has_rule {
+            row.status.limit_remaining = u32::MAX;
         }
         let apart = row.is_quota && !allowed;
         self.tell(decision, allowed, apart);

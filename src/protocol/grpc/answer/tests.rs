@@ -270,7 +270,6 @@ fn quotas(outcomes: &[(bool, Outcome)]) -> RateLimitResponse {
         let rule = Matched {
             rule: "a",
             name: Some("called"),
-            is_unlimited: false,
             is_quota: *is_quota,
         };
         answers.matched(place, &rule);
@@ -307,7 +306,6 @@ fn what_is_unlimited_has_more_left_than_can_be_told() {
     let rule = Matched {
         rule: "a",
         name: None,
-        is_unlimited: true,
         is_quota: false,
     };
     answers.matched(0, &rule);
