@@ -38,3 +38,5 @@ mod support;
 mod throttle;
 #[path = "doors_decisions/told.rs"]
 mod told;
+#[path = "doors_decisions/wanted.rs"]
+mod wanted;

@@ -73,9 +73,13 @@ pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
         let mut rule = rule(name, random);
         if kind == Kind::Descriptor {
             rule["domain"] = json!("shop");
-            rule["descriptors"] = patterns.remove(random.below(patterns.len()));
+            rule["descriptors"] = if rules.is_empty() {
+                patterns.remove(0)
+            } else {
+                patterns.remove(random.below(patterns.len()))
+            };
         } else {
-            matching(&mut rule, random);
+            matching(&mut rule, rules.is_empty(), random);
         }
         rules.push(rule);
     }
@@ -93,7 +97,7 @@ pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
         } else {
             i64::MAX.cast_unsigned()
         };
-        let cost = random.one_of(&[1, 1, 1, 1, 2, 3, 7, 10, 11, most]);
+        let cost = random.one_of(&[1, 1, 1, 1, 1, 1, 2, 2, 3, 7, 11, most]);
         let asks = (0..many).map(|_| Ask {
             subject: random.one_of(&subjects),
             cost: if random.once_in(6) { 0 } else { cost },
@@ -102,6 +106,8 @@ pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
         let asks = asks.collect();
         moments.push(Moment {
             after: random.one_of(&[
+                0,
+                0,
                 0,
                 1,
                 999_999,
@@ -150,7 +156,7 @@ fn rule(name: &str, random: &mut Random) -> Json {
     let mut rule = json!({"name": name});
     granted(&mut rule, random);
     if rule.get("limits").is_some() {
-        let mode = random.one_of(&["enforce", "enforce", "enforce", "shadow", "soft"]);
+        let mode = random.one_of(&["enforce", "enforce", "enforce", "enforce", "shadow", "soft"]);
         rule["mode"] = json!(mode);
         match random.below(6) {
             0 => rule["cost"] = json!(2),
@@ -158,7 +164,7 @@ fn rule(name: &str, random: &mut Random) -> Json {
             _ => {}
         }
     }
-    if random.once_in(6) {
+    if random.once_in(12) {
         rule["percent"] = json!(50);
     }
     if random.once_in(2) {
@@ -176,10 +182,10 @@ fn rule(name: &str, random: &mut Random) -> Json {
 
 /// Limits of any kind, or none.
 fn granted(to: &mut Json, random: &mut Random) {
-    match random.below(12) {
+    match random.below(24) {
         0 => to["unlimited"] = json!(true),
         1 => to["ban"] = json!(true),
-        2..=6 => to["limits"] = limits("of-all", random),
+        2..=12 => to["limits"] = limits("of-all", random),
         _ => {
             let mut tiers = json!({});
             for tier in ["free", "pro", "default"] {
@@ -211,7 +217,7 @@ fn limits(tier: &str, random: &mut Random) -> Json {
 }
 
 fn limit(name: &str, random: &mut Random) -> Json {
-    let requests = random.one_of(&[0, 1, 2, 3, 5, 5, 10, 10, 1_000]);
+    let requests = random.one_of(&[0, 1, 2, 3, 3, 5, 5, 5, 10, 10, 10, 1_000]);
     let window = random.one_of(&[
         "1s", "1500ms", "10s", "10s", "1m", "1m", "1h", "day", "month",
     ]);
@@ -240,8 +246,8 @@ fn limit(name: &str, random: &mut Random) -> Json {
     limit
 }
 
-/// Adds which requests and whom a rule is for.
-fn matching(rule: &mut Json, random: &mut Random) {
+/// Adds which requests and whom a rule is for; a wide one is for all requests.
+fn matching(rule: &mut Json, is_wide: bool, random: &mut Random) {
     let endpoint = random.one_of(&[
         "",
         "",
@@ -252,7 +258,7 @@ fn matching(rule: &mut Json, random: &mut Random) {
         "prefix:/b",
         "regex:/v[0-9]+/.*",
     ]);
-    if !endpoint.is_empty() {
+    if !endpoint.is_empty() && !is_wide {
         rule["endpoint"] = json!(endpoint);
     }
     let mut keys = vec![
@@ -264,7 +270,7 @@ fn matching(rule: &mut Json, random: &mut Random) {
         json!("api_key"),
         json!("attribute:user"),
     ];
-    if endpoint == "/a/{id}" {
+    if endpoint == "/a/{id}" && !is_wide {
         keys.push(json!("path:id"));
     }
     let key = random.one_of(&keys);
@@ -273,7 +279,7 @@ fn matching(rule: &mut Json, random: &mut Random) {
         rule["normalize"] = json!(random.one_of(&["none", "lower", "nfc", "path"]));
     }
     rule["key"] = key;
-    if random.once_in(4) {
+    if !is_wide && random.once_in(4) {
         rule["when"] = random.one_of(&[
             json!({"headers": {"X-Beta": "present"}}),
             json!({"not": {"headers": {"X-Beta": "1"}}}),
@@ -330,6 +336,9 @@ fn subject(kind: Kind, random: &mut Random) -> Subject {
             let tier = random.one_of(&TIERS);
             let tokens = random.one_of(&["3", "x", "0"]);
             let entries = random.one_of(&[
+                vec![("user", user)],
+                vec![("user", user)],
+                vec![("user", user)],
                 vec![("user", user)],
                 vec![("user", user)],
                 vec![("user", user), ("tier", tier)],
