@@ -8,6 +8,12 @@ mod kit;
 
 #[path = "doors_decisions/callers.rs"]
 mod callers;
+// Of which the daemon is for others.
+#[allow(dead_code)]
+#[path = "doors_grpc/client.rs"]
+mod client;
+#[path = "doors_decisions/every_door.rs"]
+mod every_door;
 #[path = "doors_decisions/http.rs"]
 mod http;
 #[path = "doors_decisions/impossible.rs"]
@@ -18,6 +24,10 @@ mod lost;
 mod metrics;
 #[path = "doors_decisions/parallel.rs"]
 mod parallel;
+#[path = "doors_decisions/random.rs"]
+mod random;
+#[path = "doors_decisions/random_case.rs"]
+mod random_case;
 #[path = "doors_decisions/same.rs"]
 mod same;
 #[path = "doors_decisions/settled.rs"]
@@ -28,3 +38,5 @@ mod support;
 mod throttle;
 #[path = "doors_decisions/told.rs"]
 mod told;
+#[path = "doors_decisions/wanted.rs"]
+mod wanted;

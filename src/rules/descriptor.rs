@@ -96,8 +96,6 @@ pub struct Matched<'r> {
     /// The name by which other rules replace it: in files of Envoy's service, the one that
     /// its `rate_limit` states.
     pub name: Option<&'r str>,
-    /// Whether it limits nothing.
-    pub is_unlimited: bool,
     /// Whether its refusal, for Envoy, refuses the whole request only together with those of
     /// all other quotas.
     pub is_quota: bool,
@@ -155,7 +153,6 @@ impl RuleSet {
         found.map(|(rule, by)| Matched {
             rule: &rule.name,
             name: by.called.as_deref(),
-            is_unlimited: rule.own_limits().is_empty(),
             is_quota: by.is_quota,
         })
     }

@@ -1,11 +1,11 @@
 //! One decision: whichever way a check comes in, the answer is the same.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher as _, RandomState};
 
 use serde_json::json;
 use tidegate::units::Nanos;
 
+use super::random::Random;
 use super::support::{Doors, algorithms, every_algorithm, headers, serve};
 use crate::kit::http::Reply;
 use crate::kit::resp::Client;
@@ -71,28 +71,10 @@ fn by_command(client: &mut Client, command: &[&str]) -> Told {
     }
 }
 
-/// SplitMix64: <https://prng.di.unimi.it/splitmix64.c>.
-struct Random(u64);
-
-impl Random {
-    fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        items[usize::try_from(z % items.len() as u64).unwrap()]
-    }
-}
-
 #[test]
 fn the_same_checks_are_told_the_same_by_every_door_at_every_step() {
-    let seed = std::env::var("TIDEGATE_TEST_SEED").map_or_else(
-        |_| RandomState::new().hash_one("doors"),
-        |seed| seed.parse().unwrap(),
-    );
-    println!("TIDEGATE_TEST_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::seeded("doors");
+    let seed = random.seed();
     let rules = every_algorithm("{requests: 10, window: 10s}")
         + "- {name: stacked, endpoint: /stacked, key: attribute:user, algorithm: token_bucket, limits: {\
              free: {requests: 1, window: 1m}, pro: [{requests: 10, window: 10s}, {requests: 40, window: 1m}]}}\n";

@@ -1,4 +1,5 @@
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
@@ -7,6 +8,7 @@ use tempfile::TempDir;
 use tidegate::clock::Clock;
 use tidegate::counters::{Counters, Fleet};
 use tidegate::engine::Engine;
+use tidegate::protocol::grpc::{Headers, Telling};
 use tidegate::rules::{Defaults, Format, RuleSet, Source};
 use tidegate::server::{Address, Door, Observer, Readiness, Server, ServerConfig, Services};
 use tidegate::units::{Algorithm, KeySecret, Nanos, Pace, Timestamp};
@@ -27,6 +29,8 @@ pub(crate) struct Doors {
     pub(crate) http: [Addr; 2],
     pub(crate) resp: [Addr; 2],
     pub(crate) admin: Addr,
+    /// The socket of the gRPC door, which tells all that it can.
+    pub(crate) grpc: PathBuf,
     _runtime: Runtime,
     _dir: TempDir,
 }
@@ -37,24 +41,8 @@ pub(crate) fn serve(rules: &str) -> Doors {
 }
 
 pub(crate) fn serve_as(rules: &str, fleet: Fleet) -> Doors {
-    let secret = KeySecret::public();
-    let source = Source {
-        name: "rules".into(),
-        text: rules.into(),
-        format: if rules.starts_with('{') {
-            Format::Json
-        } else {
-            Format::Yaml
-        },
-    };
-    let defaults = Defaults {
-        pace: Pace::default(),
-        secret: secret.clone(),
-    };
-    let compiled =
-        RuleSet::compile(&[source], &defaults).unwrap_or_else(|faults| panic!("{faults}"));
-    let counters = Arc::new(Counters::new(100_000, fleet));
-    let engine = Engine::new(compiled.rules, Arc::clone(&counters), &secret);
+    let engine = engine(rules, fleet);
+    let counters = Arc::clone(engine.counters());
 
     // Every server counts for itself, whatever other tests run beside it.
     let recorder: &'static PrometheusRecorder =
@@ -78,10 +66,16 @@ pub(crate) fn serve_as(rules: &str, fleet: Fleet) -> Doors {
         let socket = Address::Unix(dir.path().join(name));
         vec![socket, "127.0.0.1:0".parse().unwrap()]
     };
+    let grpc = dir.path().join("grpc.sock");
     let config = ServerConfig {
         http: places("http.sock"),
         resp: places("resp.sock"),
         admin: places("admin.sock"),
+        grpc: vec![Address::Unix(grpc.clone())],
+        grpc_telling: Telling {
+            headers: Headers::All,
+            dynamic_metadata: true,
+        },
         ..ServerConfig::default()
     };
     let clock = Clock::manual(Timestamp::EPOCH.after(Nanos::from_secs(START)));
@@ -111,9 +105,32 @@ pub(crate) fn serve_as(rules: &str, fleet: Fleet) -> Doors {
         http,
         resp,
         admin,
+        grpc,
         _runtime: runtime,
         _dir: dir,
     }
+}
+
+/// An engine with `rules` (YAML or JSON), and no door before it.
+pub(crate) fn engine(rules: &str, fleet: Fleet) -> Engine {
+    let secret = KeySecret::public();
+    let source = Source {
+        name: "rules".into(),
+        text: rules.into(),
+        format: if rules.starts_with('{') {
+            Format::Json
+        } else {
+            Format::Yaml
+        },
+    };
+    let defaults = Defaults {
+        pace: Pace::default(),
+        secret: secret.clone(),
+    };
+    let compiled =
+        RuleSet::compile(&[source], &defaults).unwrap_or_else(|faults| panic!("{faults}"));
+    let counters = Arc::new(Counters::new(100_000, fleet));
+    Engine::new(compiled.rules, counters, &secret)
 }
 
 fn addr(address: &Address) -> Addr {

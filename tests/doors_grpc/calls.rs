@@ -76,6 +76,30 @@ fn every_descriptor_has_one_status_in_order() {
 }
 
 #[test]
+fn whoever_is_of_an_unlimited_tier_has_more_left_than_can_be_told() {
+    let rules = "
+rules:
+  - name: users
+    domain: shop
+    descriptors: [{key: user}, {key: tier}]
+    limits: {free: {requests: 10, window: 30d}, pro: unlimited}
+";
+    let gate = Gate::start(rules, &[]);
+    let of_tier = |tier| descriptor(&[("user", "u"), ("tier", tier)]);
+    let asked = [
+        of_tier("pro"),
+        of_tier("free"),
+        descriptor(&[("user", "u")]),
+    ];
+    let response = Client::of(&gate.socket).ask(request(&asked)).unwrap();
+    assert_eq!(
+        told(&response).1,
+        [(Under, u32::MAX), (Under, 9), (Under, 0)]
+    );
+    assert_eq!(response.statuses[0].current_limit, None);
+}
+
+#[test]
 fn hits_are_one_or_what_the_request_or_the_descriptor_says() {
     let (_gate, client) = start(&[]);
     let who = somebody();

@@ -56,6 +56,8 @@ struct Row {
     status: DescriptorStatus,
     /// What the rule calls its limit, if it does.
     name: Option<String>,
+    /// Whether there is a rule for the descriptor.
+    has_rule: bool,
     /// Whether it refuses the request only together with all other quotas.
     is_quota: bool,
 }
@@ -92,9 +94,7 @@ impl Answers {
         if let Some(row) = self.rows.get_mut(place) {
             row.name = rule.name.map(str::to_owned);
             row.is_quota = rule.is_quota;
-            if rule.is_unlimited {
-                row.status.limit_remaining = u32::MAX;
-            }
+            row.has_rule = true;
         }
     }
 
@@ -120,6 +120,9 @@ impl Answers {
             row.status.limit_remaining = saturated(limit.remaining);
             row.status.duration_until_reset = Some(duration(limit.reset_after));
         }
+        if decision.outcome == Outcome::Unlimited && row.has_rule {
+            row.status.limit_remaining = u32::MAX;
+        }
         let apart = row.is_quota && !allowed;
         self.tell(decision, allowed, apart);
     }
@@ -129,7 +132,7 @@ impl Answers {
             return;
         }
         let figures = decision.figures();
-        if allowed && figures.is_none() {
+        if allowed && figures.is_none() && decision.warning().is_none() {
             return;
         }
         let wait = match decision.outcome.retry_after() {
@@ -137,7 +140,8 @@ impl Answers {
             None if allowed => Nanos::ZERO,
             None => Nanos::MAX,
         };
-        let remaining = figures.map_or(0, |limit| limit.remaining);
+        // A warning alone says less than any figures.
+        let remaining = figures.map_or(u64::MAX, |limit| limit.remaining);
         let rank: Rank = (!allowed, wait, Reverse(remaining));
         let told = &mut self.told[usize::from(apart)];
         if told.as_ref().is_none_or(|told| told.rank < rank) {

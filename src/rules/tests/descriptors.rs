@@ -234,7 +234,7 @@ rules:
     let rules = rules(yaml);
     assert!(applied(&rules, "d", &[("ip", "10.0.0.1")]).is_empty());
     let us = rules.matched(&asked("d", &[("ip", "10.0.0.1")])).unwrap();
-    assert_eq!((us.rule, us.is_unlimited, us.is_quota), ("us", true, false));
+    assert_eq!((us.rule, us.is_quota), ("us", false));
     // What is not enabled is as if it were not there.
     assert_eq!(rule(&rules, "d", &[("ip", "10.0.0.2")]), "any");
 }

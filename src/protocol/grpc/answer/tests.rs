@@ -1,7 +1,8 @@
 use prost_types::value::Kind;
 
 use super::*;
-use crate::units::{Answers as Style, Series, Timestamp};
+use crate::engine::{Advised, Besides};
+use crate::units::{Answers as Style, Mode, Series, Timestamp};
 
 const ALLOWED: Outcome = Outcome::Allowed { delay: Nanos::ZERO };
 const EVERYTHING: Telling = Telling {
@@ -200,6 +201,31 @@ fn headers_are_of_the_refusal_with_the_longest_wait_or_of_the_least_remaining() 
 }
 
 #[test]
+fn a_warning_is_told_without_a_limit_that_decides_and_after_one_that_does() {
+    let over = Advised {
+        limit: *decision("soft", ALLOWED, 0).figures().unwrap(),
+        mode: Mode::Soft,
+        outcome: refused(9),
+    };
+    let warned = Decision {
+        besides: Some(Box::new(Besides {
+            all: Vec::new(),
+            advised: vec![over],
+        })),
+        ..unlimited()
+    };
+    let told = response(EVERYTHING, &[unlimited(), warned.clone()]);
+    assert_eq!(
+        headers(&told),
+        [("x-ratelimit-warning", "\"soft/default\"")]
+    );
+    let told = response(EVERYTHING, &[warned, decision("a", ALLOWED, 4)]);
+    assert_eq!(headers(&told)[0], ("x-ratelimit-limit", "10"));
+    let status = &told.statuses[0];
+    assert_eq!((status.code(), &status.current_limit), (Code::Ok, &None));
+}
+
+#[test]
 fn only_what_is_wanted_is_told() {
     let refusal = decision("a", refused(7), 0);
     let telling = |headers| Telling {
@@ -244,7 +270,6 @@ fn quotas(outcomes: &[(bool, Outcome)]) -> RateLimitResponse {
         let rule = Matched {
             rule: "a",
             name: Some("called"),
-            is_unlimited: false,
             is_quota: *is_quota,
         };
         answers.matched(place, &rule);
@@ -281,7 +306,6 @@ fn what_is_unlimited_has_more_left_than_can_be_told() {
     let rule = Matched {
         rule: "a",
         name: None,
-        is_unlimited: true,
         is_quota: false,
     };
     answers.matched(0, &rule);
