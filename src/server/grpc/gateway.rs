@@ -1,12 +1,14 @@
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use hyper::Request;
 use hyper::body::Incoming;
-use tonic::codegen::Service as _;
-use tonic::server::NamedService as _;
-use tonic_reflection::server::{Builder, v1, v1alpha};
+use hyper::{Request, Response};
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::server::NamedService;
+use tonic_reflection::server::Builder;
 
 use super::Answering;
 use crate::protocol::grpc::DESCRIPTIONS;
@@ -63,13 +65,16 @@ fn reflections() -> Result<Vec<(&'static str, Reflect)>, tonic_reflection::serve
     };
     Ok(vec![
         named(builder().build_v1()?),
-        alpha(builder().build_v1alpha()?),
+        named(builder().build_v1alpha()?),
     ])
 }
 
-fn named<T: v1::ServerReflection>(
-    service: v1::ServerReflectionServer<T>,
-) -> (&'static str, Reflect) {
+fn named<S>(service: S) -> (&'static str, Reflect)
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+    S: NamedService + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
     let reflect = move |request| -> Answering {
         let mut service = service.clone();
         Box::pin(async move {
@@ -79,24 +84,7 @@ fn named<T: v1::ServerReflection>(
                 .unwrap_or_else(|never| match never {})
         })
     };
-    let name = v1::ServerReflectionServer::<T>::NAME;
-    (name, Box::new(reflect))
-}
-
-fn alpha<T: v1alpha::ServerReflection>(
-    service: v1alpha::ServerReflectionServer<T>,
-) -> (&'static str, Reflect) {
-    let reflect = move |request| -> Answering {
-        let mut service = service.clone();
-        Box::pin(async move {
-            service
-                .call(request)
-                .await
-                .unwrap_or_else(|never| match never {})
-        })
-    };
-    let name = v1alpha::ServerReflectionServer::<T>::NAME;
-    (name, Box::new(reflect))
+    (S::NAME, Box::new(reflect))
 }
 
 impl fmt::Debug for Gateway {
