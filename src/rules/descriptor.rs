@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::caller::Caller;
 use super::explain::{Counted, CountedAs, RuleExplained, Why, may_be_secret};
 use super::rule::Rule;
-use super::{Applied, AppliedLimits, Described, RuleSet};
+use super::{AppliedLimits, Described, RuleSet};
 use crate::units::{EncodedIdentity, Limit, Nanos, Timestamp};
 
 pub(super) use domains::Domains;
@@ -223,19 +223,12 @@ impl RuleSet {
             let default = || self.callers.tiers.default.as_deref();
             let chosen = rule.chosen(caller.tier().or_else(default), None);
             let limits = chosen.map_or(0..0, |(_, limits)| limits.clone());
-            let weight = rule.weight.of(&described);
-            let applied = self.limits[limits].iter().map(|limit| Applied {
-                limit,
-                key: limit.hasher.key(&identity),
-                weight,
-                measure: rule.weight.measure(),
-            });
             RuleExplained {
                 rule: &rule.name,
                 why_not: None,
                 counted: by.told(descriptor.entries),
                 tier: chosen.map(|(name, _)| &**name),
-                limits: applied.collect(),
+                limits: self.explained_limits(rule, limits, &identity, &described),
             }
         });
         explained.collect()

@@ -1,5 +1,7 @@
 //! Why rules apply to a request, or do not, for people.
 
+use std::ops::Range;
+
 use super::caller::Caller;
 use super::group;
 use super::identity::Uncounted;
@@ -9,7 +11,7 @@ use super::preflight::{self, Preflight};
 use super::rule::Rule;
 use super::target::Miss;
 use super::{Applied, AppliedLimits, Described, RuleSet};
-use crate::units::{KeyHasher, Timestamp};
+use crate::units::{EncodedIdentity, KeyHasher, Timestamp};
 
 /// What one rule makes of a request.
 #[derive(Clone, Debug)]
@@ -177,20 +179,31 @@ impl RuleSet {
                 return RuleExplained::not(rule, why);
             }
         };
-        let weight = rule.weight.of(request);
-        let applied = self.limits[limits].iter().map(|limit| Applied {
-            limit,
-            key: limit.hasher.key(&identity),
-            weight,
-            measure: rule.weight.measure(),
-        });
         RuleExplained {
             rule: &rule.name,
             why_not: None,
             counted,
             tier: chosen.map(|(name, _)| &**name),
-            limits: applied.collect(),
+            limits: self.explained_limits(rule, limits, &identity, request),
         }
+    }
+
+    /// The `limits` of `rule`, as `request` by `identity` counts against them.
+    pub(super) fn explained_limits<'r>(
+        &'r self,
+        rule: &'r Rule,
+        limits: Range<usize>,
+        identity: &EncodedIdentity,
+        request: &Described<'_>,
+    ) -> AppliedLimits<'r> {
+        let weight = rule.weight.of(request);
+        let applied = self.limits[limits].iter().map(|limit| Applied {
+            limit,
+            key: limit.hasher.key(identity),
+            weight,
+            measure: rule.weight.measure(),
+        });
+        applied.collect()
     }
 }
 
