@@ -14,7 +14,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use kit::{Backend, Daemon, Gateway, Kind};
+use kit::{Backend, Daemon, GRPC_DOOR, Gateway, Kind};
 
 const ROUNDS: usize = 11;
 const ROUND: Duration = Duration::from_millis(400);
@@ -22,17 +22,28 @@ const RULES: &str = "
 clients: { trusted_proxies: [127.0.0.1], header: x-forwarded-for }
 rules:
   - { name: all, limits: { requests: 1000000000, window: 1h } }
+  - name: all-paths
+    domain: shop
+    descriptors: [{ key: path, normalize: path }]
+    limits: { requests: 1000000000, window: 1h }
 ";
 const REQUEST: &[u8] = b"GET /items/1 HTTP/1.1\r\nHost: shop.example\r\n\r\n";
 
 fn main() {
-    let daemon = Daemon::start(RULES, &["--http", "127.0.0.1:0"]);
+    let doors = [&["--http", "127.0.0.1:0"], &GRPC_DOOR[..]].concat();
+    let daemon = Daemon::start(RULES, &doors);
     let backend = Backend::start();
     println!(
         "{:<8} {:>10} {:>10} {:>10} {:>6}",
         "p50", "alone", "asking", "added", "ratio"
     );
-    for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy, Kind::Traefik] {
+    for kind in [
+        Kind::Nginx,
+        Kind::Haproxy,
+        Kind::Caddy,
+        Kind::Traefik,
+        Kind::Envoy,
+    ] {
         let alone = Gateway::start(kind, &backend, None);
         let asking = Gateway::start(kind, &backend, Some(&daemon));
         let (mut alone, mut asking) = (Client::new(alone.addr()), Client::new(asking.addr()));
@@ -61,8 +72,10 @@ fn main() {
             of(&|alone, asking| asking / alone),
         );
     }
-    let asked = daemon.metric("tidegate_checks_total", &[("rule", "all")]);
-    assert!(asked > 100.0, "the daemon was asked {asked} times");
+    for rule in ["all", "all-paths"] {
+        let asked = daemon.metric("tidegate_checks_total", &[("rule", rule)]);
+        assert!(asked > 100.0, "{rule}: asked {asked} times");
+    }
 }
 
 /// So many requests go over one connection: nginx ends it after 1,000.

@@ -12,8 +12,6 @@ mod calls;
 mod client;
 #[path = "doors_grpc/envoy.rs"]
 mod envoy;
-#[path = "doors_grpc/frames.rs"]
-mod frames;
 #[path = "doors_grpc/hostile.rs"]
 mod hostile;
 #[path = "doors_grpc/life.rs"]

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod kit;
+#[path = "gateways/spellings.rs"]
+mod spellings;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
