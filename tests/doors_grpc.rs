@@ -14,6 +14,8 @@ mod client;
 mod envoy;
 #[path = "doors_grpc/hostile.rs"]
 mod hostile;
+#[path = "doors_grpc/late_store.rs"]
+mod late_store;
 #[path = "doors_grpc/life.rs"]
 mod life;
 #[path = "doors_grpc/python.rs"]
