@@ -56,6 +56,7 @@ fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
     assert_eq!(first.status, 200);
     assert_eq!(one(first, "x-ratelimit-limit"), Some("5, 600;w=60, 5;w=60"));
     assert_eq!(number(first, "x-ratelimit-remaining"), 4);
+    assert!((1..=60).contains(&number(first, "x-ratelimit-reset")));
     assert_eq!(first.header("retry-after"), None);
     let refused = replies
         .iter()
@@ -64,6 +65,7 @@ fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
     assert!(refused >= 5, "{replies:?}");
     let refused = &replies[refused];
     assert_eq!(refused.header("x-envoy-ratelimited"), Some("true"));
+    assert_eq!(refused.body, "");
     assert_eq!(
         one(refused, "x-ratelimit-limit"),
         Some("5, 600;w=60, 5;w=60")

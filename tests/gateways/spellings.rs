@@ -86,15 +86,19 @@ fn shut_however_it_is_spelled(kind: Kind) {
     // Envoy is not to wait a second for whoever it hangs up on.
     let at_once = "delayed_close_timeout: 0.01s\n                stat_prefix: entry";
     let edits: &[(&str, &str)] = match kind {
-        Kind::Nginx => &[("server_name _;", &*listen)],
+        Kind::Nginx => &[
+            ("server_name _;", &*listen),
+            ("deny=403&", "deny=403&slashes=decoded&"),
+        ],
         Kind::Envoy => &[("stat_prefix: entry", at_once)],
         _ => &[],
     };
     let gateway = Gateway::start_edited(kind, &backend, Some(&daemon), edits);
-    let over_http_2 = if kind == Kind::Nginx {
-        second
-    } else {
-        gateway.addr()
+    let over_http_2 = match kind {
+        Kind::Nginx => Some(second),
+        // That of Kong is that of nginx.
+        Kind::Kong => None,
+        _ => Some(gateway.addr()),
     };
     let admitted = || daemon.metric("tidegate_checks_total", &[("outcome", "allowed")]);
 
@@ -109,21 +113,33 @@ fn shut_however_it_is_spelled(kind: Kind) {
             );
         }
     }
-    for target in SPELLINGS.iter().chain(&ABSOLUTE[..2]) {
-        let said = ask_over_http_2(over_http_2, GET, target);
-        assert!(
-            !said.contains("\"path\"") || said.contains("%23"),
-            "{target}: {said}"
-        );
+    let escaped = ask(gateway.addr(), ALICE, "GET /shut%2Fit", "", "").status;
+    match kind {
+        Kind::Nginx => assert_eq!(escaped, 429),
+        // Envoy sends whoever asks so to the path with a slash.
+        Kind::Envoy => assert_eq!(escaped, 307),
+        // A slash is one in a name, unless it is said otherwise.
+        _ => assert_eq!(escaped, 200),
     }
-    let said = ask_over_http_2(over_http_2, GET, "/free");
-    assert!(said.contains("\"path\":\"/free\""), "{said}");
+    if let Some(to) = over_http_2 {
+        for target in SPELLINGS.iter().chain(&ABSOLUTE[..2]) {
+            let said = ask_over_http_2(to, GET, target);
+            assert!(
+                !said.contains("\"path\"") || said.contains("%23"),
+                "{target}: {said}"
+            );
+        }
+        let said = ask_over_http_2(to, GET, "/free");
+        assert!(said.contains("\"path\":\"/free\""), "{said}");
+        for target in ODD {
+            ask_over_http_2(to, GET, target);
+            ask_over_http_2(to, POST, target);
+        }
+    }
     for target in ODD {
         for method in ["GET", "OPTIONS", "CONNECT"] {
             ask(gateway.addr(), ALICE, &format!("{method} {target}"), "", "");
         }
-        ask_over_http_2(over_http_2, GET, target);
-        ask_over_http_2(over_http_2, POST, target);
     }
     ask(gateway.addr(), ALICE, "CONNECT shop.example:443", "", "");
     assert!(backend.asked() > before);
@@ -178,4 +194,9 @@ fn shut_behind_traefik_however_it_is_spelled() {
 #[test]
 fn shut_behind_envoy_however_it_is_spelled() {
     shut_however_it_is_spelled(Kind::Envoy);
+}
+
+#[test]
+fn shut_behind_kong_however_it_is_spelled() {
+    shut_however_it_is_spelled(Kind::Kong);
 }

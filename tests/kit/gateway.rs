@@ -21,6 +21,8 @@ pub enum Kind {
     Haproxy,
     Caddy,
     Traefik,
+    /// What it runs of its configuration, within nginx and its Lua module, on which it is built.
+    Kong,
     /// It asks at the gRPC door, which the daemon then must have: [`GRPC_DOOR`].
     Envoy,
 }
@@ -65,6 +67,7 @@ impl Gateway {
                 Kind::Haproxy => place.haproxy(),
                 Kind::Caddy => place.caddy(),
                 Kind::Traefik => place.traefik(),
+                Kind::Kong => place.kong(),
                 Kind::Envoy => place.envoy(),
             };
             let log = File::create(dir.path().join("log")).expect("a log file");
@@ -193,19 +196,58 @@ impl Place<'_> {
                 (asking, self.asking(asking)),
             ],
         );
-        let shipped = self.write("tidegate.conf", &text);
+        self.run_nginx("", &text)
+    }
+
+    /// nginx with these directives at the top, and in `http`.
+    fn run_nginx(&self, top: &str, http: &str) -> Command {
+        let dir = self.dir.display();
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|name| format!("{name}_temp_path {}/{name};\n", self.dir.display()))
+            .map(|name| format!("{name}_temp_path {dir}/{name};\n"))
             .concat();
         let whole = format!(
-            "daemon off;\nmaster_process off;\npid {}/pid;\nerror_log stderr notice;\nevents {{}}\n\
-             http {{\naccess_log off;\n{temporary}include {};\n}}\n",
-            self.dir.display(),
-            shipped.display()
+            "{top}\ndaemon off;\nmaster_process off;\npid {dir}/pid;\nerror_log stderr notice;\n\
+             events {{}}\nhttp {{\naccess_log off;\n{temporary}{http}\n}}\n"
         );
         let mut command = Command::new(system("nginx"));
         command.arg("-c").arg(self.write("nginx.conf", &whole));
         command
+    }
+
+    fn kong(&self) -> Command {
+        let text = self.shipped(
+            "kong/kong.yaml",
+            &[
+                ("/run/tidegate/http.sock", &self.socket()),
+                (
+                    "set_timeouts(100, 250, 250)",
+                    "set_timeouts(3000, 3000, 3000)",
+                ),
+            ],
+        );
+        let config: serde_json::Value = serde_saphyr::from_str(&text).expect("YAML");
+        assert_eq!(config["_format_version"], "3.0");
+        let plugin = &config["plugins"][0];
+        assert_eq!(plugin["name"], "pre-function");
+        let asking = ["access", "header_filter"].map(|phase| {
+            let function = plugin["config"][phase][0].as_str().expect("a function");
+            let file = self.write(phase, function);
+            format!("{phase}_by_lua_file {};\n", file.display())
+        });
+        let asking = asking.concat();
+        let http = format!(
+            "init_by_lua_file {};\nunderscores_in_headers on;\n\
+             upstream backend {{ server {}; keepalive 8; }}\nserver {{ listen {};\nlocation / {{\n\
+             {}proxy_pass http://backend;\nproxy_http_version 1.1;\n\
+             proxy_set_header Connection \"\";\nproxy_set_header Host $host;\n}}\n}}\n",
+            root().join("tests/kit/kong.lua").display(),
+            self.backend,
+            self.addr,
+            self.asking(&asking),
+        );
+        let modules = ["ndk_http", "ngx_http_lua"];
+        let modules = modules.map(|name| format!("load_module modules/{name}_module.so;\n"));
+        self.run_nginx(&modules.concat(), &http)
     }
 
     fn haproxy(&self) -> Command {
