@@ -1,5 +1,6 @@
 //! What it adds to a request that its gateway asks the daemon about it: each gateway with its
-//! configuration of `config/`, beside the same without the line that asks.
+//! configuration of `config/`, beside the same without the line that asks. And what a store that
+//! is 50 ms away adds, beside one that is near.
 //!
 //! Both stand before the same backend and take turns in short rounds, and each figure is the
 //! median of the rounds' figures: so what else the machine does falls on both. The client
@@ -14,7 +15,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use kit::{Backend, Daemon, Gateway, Kind};
+use kit::{Backend, Daemon, GRPC_DOOR, Gateway, Kind, Proxy, Redis, wait_until};
 
 const ROUNDS: usize = 11;
 const ROUND: Duration = Duration::from_millis(400);
@@ -22,23 +23,35 @@ const RULES: &str = "
 clients: { trusted_proxies: [127.0.0.1], header: x-forwarded-for }
 rules:
   - { name: all, limits: { requests: 1000000000, window: 1h } }
+  - name: all-paths
+    domain: shop
+    descriptors: [{ key: path, normalize: path }]
+    limits: { requests: 1000000000, window: 1h }
 ";
 const REQUEST: &[u8] = b"GET /items/1 HTTP/1.1\r\nHost: shop.example\r\n\r\n";
 
 fn main() {
-    let daemon = Daemon::start(RULES, &["--http", "127.0.0.1:0"]);
+    let doors = [&["--http", "127.0.0.1:0"], &GRPC_DOOR[..]].concat();
+    let daemon = Daemon::start(RULES, &doors);
     let backend = Backend::start();
     println!(
         "{:<8} {:>10} {:>10} {:>10} {:>6}",
         "p50", "alone", "asking", "added", "ratio"
     );
-    for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy, Kind::Traefik] {
+    for kind in [
+        Kind::Nginx,
+        Kind::Haproxy,
+        Kind::Caddy,
+        Kind::Traefik,
+        Kind::Kong,
+        Kind::Envoy,
+    ] {
         let alone = Gateway::start(kind, &backend, None);
         let asking = Gateway::start(kind, &backend, Some(&daemon));
         let (mut alone, mut asking) = (Client::new(alone.addr()), Client::new(asking.addr()));
         // The first round warms up.
         let mut rounds: Vec<(Duration, Duration)> = (0..=ROUNDS)
-            .map(|_| (alone.round(), asking.round()))
+            .map(|_| (median_of(alone.round()), median_of(asking.round())))
             .collect();
         rounds.remove(0);
         let median = |mut all: Vec<f64>| {
@@ -61,8 +74,48 @@ fn main() {
             of(&|alone, asking| asking / alone),
         );
     }
-    let asked = daemon.metric("tidegate_checks_total", &[("rule", "all")]);
-    assert!(asked > 100.0, "the daemon was asked {asked} times");
+    for rule in ["all", "all-paths"] {
+        let asked = daemon.metric("tidegate_checks_total", &[("rule", rule)]);
+        assert!(asked > 100.0, "{rule}: asked {asked} times");
+    }
+    far_store(&backend);
+}
+
+/// What Envoy's clients notice of where the store is: the slow end of all rounds.
+fn far_store(backend: &Backend) {
+    let redis = Redis::start();
+    let target = redis.url().trim_start_matches("redis://").parse();
+    let [near, far] = [(); 2].map(|()| Proxy::start(target.clone().unwrap()));
+    let [mut near, mut far] =
+        [(near, Duration::ZERO), (far, Duration::from_millis(25))].map(|(proxy, each_way)| {
+            let url = proxy.url();
+            let args = [&["--store", &*url], &GRPC_DOOR[..]].concat();
+            let daemon = Daemon::start(RULES, &args);
+            wait_until("the store to answer", || {
+                daemon.metric("tidegate_store_up", &[]) == 1.0
+            });
+            proxy.delay(each_way);
+            let gateway = Gateway::start(Kind::Envoy, backend, Some(&daemon));
+            (Client::new(gateway.addr()), gateway, daemon, proxy)
+        });
+    let (mut all_near, mut all_far) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        all_near.extend(near.0.round());
+        all_far.extend(far.0.round());
+    }
+    let [near, far] = [all_near, all_far].map(|mut all| {
+        all.sort();
+        all[all.len() - 1 - all.len() / 1_000]
+    });
+    println!(
+        "Envoy, p99.9: {near:.0?} with the store near, {far:.0?} with it 50 ms away, ratio {:.2}",
+        far.as_secs_f64() / near.as_secs_f64()
+    );
+}
+
+fn median_of(mut all: Vec<Duration>) -> Duration {
+    all.sort();
+    all[all.len() / 2]
 }
 
 /// So many requests go over one connection: nginx ends it after 1,000.
@@ -83,8 +136,8 @@ impl Client {
         }
     }
 
-    /// The median of the latencies of one round.
-    fn round(&mut self) -> Duration {
+    /// The latencies of one round.
+    fn round(&mut self) -> Vec<Duration> {
         let mut all = Vec::new();
         let began = Instant::now();
         while began.elapsed() < ROUND {
@@ -95,8 +148,7 @@ impl Client {
             self.ask();
             all.push(sent.elapsed());
         }
-        all.sort();
-        all[all.len() / 2]
+        all
     }
 
     /// Sends one request and reads its answer.

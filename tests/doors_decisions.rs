@@ -36,6 +36,8 @@ mod settled;
 mod support;
 #[path = "doors_decisions/throttle.rs"]
 mod throttle;
+#[path = "doors_decisions/together.rs"]
+mod together;
 #[path = "doors_decisions/told.rs"]
 mod told;
 #[path = "doors_decisions/wanted.rs"]

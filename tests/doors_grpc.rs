@@ -12,10 +12,10 @@ mod calls;
 mod client;
 #[path = "doors_grpc/envoy.rs"]
 mod envoy;
-#[path = "doors_grpc/frames.rs"]
-mod frames;
 #[path = "doors_grpc/hostile.rs"]
 mod hostile;
+#[path = "doors_grpc/late_store.rs"]
+mod late_store;
 #[path = "doors_grpc/life.rs"]
 mod life;
 #[path = "doors_grpc/python.rs"]

@@ -5,13 +5,14 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod kit;
+#[path = "gateways/spellings.rs"]
+mod spellings;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::process::Command;
 
 use kit::http::{Reply, parse};
-use kit::{Backend, Daemon, Gateway, Kind, Place, connect_from, root, stderr, stdout, wait_until};
+use kit::{Backend, Daemon, Gateway, Kind, connect_from, wait_until};
 
 /// Whom clients are, each with counters of its own.
 const ALICE: [u8; 4] = [127, 0, 0, 2];
@@ -148,6 +149,13 @@ impl Walk {
         assert_eq!(said["path"], "/items/a%2Fb?x=%C3%A9&ip=9.9.9.9&cost=5");
         assert_eq!(said["body"], "hello");
         assert_eq!(said["headers"]["x-one"], "1");
+        if !self.manner.tells_clients {
+            // They see what the backend says itself, and nothing of the daemon.
+            assert_eq!(reply.header("X-RateLimit-Limit"), Some("99999"));
+            for name in ["X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit"] {
+                assert_eq!(reply.header(name), None, "{name}");
+            }
+        }
         let reply = self.ask(ALICE, "GET /soft", "", "");
         assert_eq!(reply.status, 200);
         let warning = self.told(&reply, "X-RateLimit-Warning");
@@ -196,6 +204,7 @@ impl Walk {
             "Forwarded: for=203.0.113.9\r\n",
             "X-Forwarded-Uri: /free\r\n",
             "X-Forwarded-Method: DELETE\r\n",
+            "X_Forwarded_Uri: /free\r\nX_Forwarded_Method: PUT\r\nX_Forwarded_For: ::1\r\n",
             "X-Forwarded-Uri: /free\r\nX-Forwarded-Uri: /free\r\n",
             "X-Original-URI: /free\r\nX-Original-Method: PUT\r\nX-Original-URL: http://a/free\r\n",
             "X-RateLimit-Status: 200\r\nX-RateLimit-Remaining: 99999\r\n",
@@ -260,7 +269,14 @@ impl Walk {
         // Two keys are none.
         let two = "X-API-Key: k3\r\nX-API-Key: k4\r\n";
         assert_eq!(self.ask(ALICE, "GET /keyed", two, "").status, 401);
-        for (host, status) in [("a.example", 200), ("b.example", 200), ("a.example", 429)] {
+        for (host, status) in [
+            ("a.example", 200),
+            ("b.example", 200),
+            ("a.example", 429),
+            ("A.Example", 429),
+            ("a.example.", 429),
+            ("a.example:80", 429),
+        ] {
             let reply = self.ask(ALICE, "GET /host", &format!("Host: {host}\r\n"), "");
             assert_eq!(reply.status, status, "{host}: {reply:?}");
         }
@@ -353,76 +369,13 @@ fn traefik_asks_and_its_clients_are_told_of_refusals() {
     Walk::start(manner).whole();
 }
 
-/// The two functions of Kong's plugin, which ask this daemon, as files of a place.
-fn functions_of_kong(place: &Place, daemon: &Daemon) -> [String; 2] {
-    let text = std::fs::read_to_string(root().join("config/kong/kong.yaml")).unwrap();
-    let config: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
-    assert_eq!(config["_format_version"], "3.0");
-    let plugin = &config["plugins"][0];
-    assert_eq!(plugin["name"], "pre-function");
-    let socket = daemon.dir().join("http.sock");
-    ["access", "header_filter"].map(|phase| {
-        let function = plugin["config"][phase][0].as_str().unwrap();
-        let function = function.replace("/run/tidegate/http.sock", socket.to_str().unwrap());
-        place.write(phase, &function)
-    })
-}
-
-/// What Kong's client is told; Kong itself is played by a script.
-fn ask_kong(functions: &[String; 2], words: &[&str]) -> Reply {
-    let output = Command::new("lua5.1")
-        .arg(root().join("tests/kit/kong.lua"))
-        .args(functions)
-        .args(words)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    let text = stdout(&output);
-    let (head, body) = text.split_once("\n\n").unwrap();
-    let head = head.replace('\n', "\r\n");
-    parse(format!("HTTP/1.1 {head}\r\n\r\n{}", body.trim_end()).as_bytes()).unwrap()
-}
-
 #[test]
-fn the_functions_of_kong_ask_and_tell() {
-    let mut daemon = Daemon::start(RULES, &[]);
-    let place = Place::new();
-    let functions = functions_of_kong(&place, &daemon);
-    let ask = |words: &[&str]| ask_kong(&functions, words);
-    let client = "203.0.113.9";
-    for left in ["2", "1", "0"] {
-        let spoofed = ["X-Forwarded-For", "192.0.2.7", "X-Forwarded-Uri", "/free"];
-        let own = ["Host", "shop.example", "Content-Length", "10"];
-        let words = [
-            &["GET", "/items/1?ip=192.0.2.7", client][..],
-            &spoofed,
-            &own,
-        ];
-        let reply = ask(&words.concat());
-        assert_eq!(reply.status, 200);
-        assert_eq!(reply.header("X-RateLimit-Remaining"), Some(left));
-        let policy = "\"read/default/1h\";q=3;w=3600";
-        assert_eq!(reply.header("RateLimit-Policy"), Some(policy));
-    }
-    let reply = ask(&["GET", "/items/1", client]);
-    assert_eq!(reply.status, 429);
-    assert_eq!(reply.header("X-RateLimit-Remaining"), Some("0"));
-    assert_eq!(reply.header("Content-Type"), Some("application/json"));
-    assert!(reply.header("Retry-After").is_some());
-    assert_eq!(reply.json()["error"], "rate_limit_exceeded");
-    assert_eq!(ask(&["GET", "/items/1", "2001:db8::1"]).status, 200);
-    for (key, status) in [("k1", 200), ("k1", 429)] {
-        let reply = ask(&["PUT", "/keyed", client, "X-API-Key", key]);
-        assert_eq!(reply.status, status);
-    }
-    let two = ["X-API-Key", "k3", "X-API-Key", "k4"];
-    let reply = ask(&[&["PUT", "/keyed", client][..], &two].concat());
-    assert_eq!(reply.status, 401);
-    assert_eq!(reply.header("WWW-Authenticate"), Some("Bearer"));
-    let many = ["A", "b"].repeat(81);
-    let reply = ask(&[&["GET", "/items/1", client][..], &many].concat());
-    assert_eq!(reply.status, 431);
-    daemon.kill9();
-    let reply = ask(&["GET", "/items/1", client]);
-    assert_eq!((reply.status, reply.headers), (200, vec![]));
+fn kong_asks_and_its_clients_are_told() {
+    let manner = Manner {
+        kind: Kind::Kong,
+        tells_clients: true,
+        gone: 200,
+        late: Some(200),
+    };
+    Walk::start(manner).whole();
 }

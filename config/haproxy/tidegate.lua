@@ -92,12 +92,15 @@ core.register_action("tidegate", { "http-req" }, function(txn)
     -- as HAProxy sees it; where another proxy stands before it, name that one in Tidegate's
     -- trusted_proxies.
     local client = tostring(txn.f:src())
+    -- `*` and the authority of a CONNECT are no paths: HAProxy has none then, and an error in
+    -- this function would let the request pass.
+    local path = txn.f:pathq() or "/"
     local head = {
         "GET /v1/authorize?from=forwarded&ip=" .. client .. " HTTP/1.1",
         "host: tidegate",
         "connection: close",
         "x-forwarded-method: " .. txn.f:method(),
-        "x-forwarded-uri: " .. txn.f:pathq(),
+        "x-forwarded-uri: " .. path,
     }
     for name, values in pairs(txn.http:req_get_headers()) do
         if name == "host" then

@@ -9,20 +9,23 @@ use std::net::IpAddr;
 use serde_json::{Value as Json, json};
 use tidegate::counters::Fleet;
 use tidegate::engine::{self, Begun, CheckId, Engine, Outcome, Request};
+use tidegate::protocol::grpc::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use tidegate::protocol::grpc::messages::envoy::r#type::v3::RateLimitUnit as Wire;
 use tidegate::protocol::grpc::messages::envoy::service::ratelimit::v3::RateLimitRequest;
-use tidegate::rules::{Described, Descriptor};
+use tidegate::rules::{Described, Descriptor, Unit};
 use tidegate::units::{Cost, Nanos, Timestamp};
 
 use super::client;
 use super::random::Random;
-use super::random_case::{Ask, Kind, Moment, Pairs, Subject, case};
+use super::random_case::{Ask, Case, Kind, Moment, Pairs, Subject, case};
 use super::support::{Doors, START, ask, engine, serve};
+use super::together::Together;
 use super::wanted::Wanted;
 use crate::kit::http::{Reply, try_request};
 use crate::kit::{Addr, resp};
 
 /// Asks the engine itself.
-fn in_process(
+pub(crate) fn in_process(
     engine: &Engine,
     ask: &Ask,
     peer: Option<IpAddr>,
@@ -63,11 +66,7 @@ fn in_process(
             headers: &headers,
             attributes: &attributes,
         }),
-        Subject::Descriptor { domain, entries } => engine::Subject::Descriptor(Descriptor {
-            domain,
-            entries,
-            stated: None,
-        }),
+        Subject::Descriptor { .. } => engine::Subject::Descriptor(descriptor(ask)),
     };
     let request = Request {
         subject,
@@ -75,12 +74,45 @@ fn in_process(
     };
     let snapshot = engine.snapshot().telling_all();
     let Some(id) = ask.id else {
-        return Wanted::of(&snapshot.decide(&request, now), place);
+        let mut wanted = Wanted::of(&snapshot.decide(&request, now), place);
+        if let engine::Subject::Descriptor(descriptor) = &request.subject {
+            let matched = snapshot.rules().matched(descriptor);
+            wanted.called = matched
+                .and_then(|it| it.name)
+                .unwrap_or_default()
+                .to_owned();
+        }
+        return wanted;
     };
     match snapshot.begin_as(&request, CheckId::new(id.as_bytes()).unwrap(), now) {
         Begun::Decided(decision) => Wanted::of(&decision, place),
         Begun::Pending(_) => panic!("{place}: a store is asked"),
     }
+}
+
+/// What is asked about.
+///
+/// # Panics
+/// Where that is no descriptor.
+pub(crate) fn descriptor(ask: &Ask) -> Descriptor<'_> {
+    let Subject::Descriptor {
+        domain,
+        entries,
+        stated,
+    } = &ask.subject
+    else {
+        panic!("{ask:?}");
+    };
+    Descriptor {
+        domain,
+        entries,
+        stated: *stated,
+    }
+}
+
+/// Whether only a gateway can ask so, which states its limits itself.
+fn states_a_limit(ask: &Ask) -> bool {
+    matches!(&ask.subject, Subject::Descriptor { stated, .. } if stated.is_some())
 }
 
 /// The check as JSON has it.
@@ -103,7 +135,9 @@ fn as_json(ask: &Ask) -> Json {
             "request": {"method": method, "path": path, "ip": ip, "headers": object(headers)},
             "attributes": object(attributes),
         }),
-        Subject::Descriptor { domain, entries } => {
+        Subject::Descriptor {
+            domain, entries, ..
+        } => {
             let entries = entries.iter();
             let entries: Vec<_> = entries
                 .map(|(key, value)| json!({"key": key, "value": value}))
@@ -187,13 +221,25 @@ fn fields(headers: &[(String, String)]) -> BTreeMap<String, String> {
 }
 
 /// What is asked of the gRPC door about descriptors of one domain.
-fn as_message(domain: &str, asks: &[&Ask], cost: u64) -> RateLimitRequest {
+pub(crate) fn as_message(domain: &str, asks: &[&Ask], cost: u64) -> RateLimitRequest {
     let descriptors = asks.iter().map(|ask| {
-        let Subject::Descriptor { entries, .. } = &ask.subject else {
-            panic!("{ask:?}");
-        };
-        let mut descriptor = client::descriptor(entries);
+        let asked = descriptor(ask);
+        let mut descriptor = client::descriptor(asked.entries);
         descriptor.hits_addend = (ask.cost == 0).then_some(0);
+        descriptor.limit = asked.stated.map(|stated| RateLimitOverride {
+            requests_per_unit: stated.requests,
+            // A week has no word of its own there.
+            unit: match stated.unit {
+                Unit::Second => Wire::Second,
+                Unit::Minute => Wire::Minute,
+                Unit::Hour => Wire::Hour,
+                Unit::Day | Unit::Week => Wire::Day,
+                Unit::Month => Wire::Month,
+                Unit::Year => Wire::Year,
+            }
+            .into(),
+            unit_multiplier: (stated.unit == Unit::Week).then_some(7),
+        });
         descriptor
     });
     RateLimitRequest {
@@ -213,30 +259,31 @@ struct Every {
     batch: Doors,
     commands: Option<(Doors, resp::Client)>,
     gateway: Option<Doors>,
-    grpc: Option<[(Doors, client::Client); 2]>,
+    grpc: Option<(Doors, client::Client)>,
+    together: Option<Together>,
 }
 
 impl Every {
-    fn new(kind: Kind, rules: &str, at: usize) -> Every {
+    fn new(kind: Kind, case: &Case) -> Every {
+        let (rules, at) = (&*case.rules, case.at);
         Every {
             engine: engine(rules, Fleet::alone()),
             now: Timestamp::EPOCH.after(Nanos::from_secs(START)),
             at,
             single: serve(rules),
             batch: serve(rules),
-            commands: (kind != Kind::Descriptor).then(|| {
+            commands: (!kind.is_of_descriptors()).then(|| {
                 let doors = serve(rules);
                 let client = resp::Client::connect(&doors.resp[at]);
                 (doors, client)
             }),
             gateway: (kind == Kind::Described).then(|| serve(rules)),
-            grpc: (kind == Kind::Descriptor).then(|| {
-                [(); 2].map(|()| {
-                    let doors = serve(rules);
-                    let client = client::Client::of(&doors.grpc);
-                    (doors, client)
-                })
+            grpc: kind.is_of_descriptors().then(|| {
+                let doors = serve(rules);
+                let client = client::Client::of(&doors.grpc);
+                (doors, client)
             }),
+            together: kind.is_of_descriptors().then(|| Together::new(case)),
         }
     }
 
@@ -246,7 +293,8 @@ impl Every {
             self.commands.as_ref().map(|(doors, _)| doors),
             self.gateway.as_ref(),
         ];
-        let grpc = self.grpc.iter().flatten().map(|(doors, _)| doors);
+        let grpc = self.grpc.iter().map(|(doors, _)| doors);
+        let grpc = grpc.chain(self.together.iter().map(|together| &together.doors));
         let all = [&self.single, &self.batch].into_iter();
         for doors in all.chain(others.into_iter().flatten()).chain(grpc) {
             doors.clock.advance(span);
@@ -260,6 +308,7 @@ impl Every {
     /// Asks all of a moment by every door, and compares what they tell. Answers the
     /// outcomes.
     fn ask(&mut self, moment: &Moment, deny: bool, place: &str) -> Vec<&'static str> {
+        let mut seen = Vec::new();
         let mut wanted = Vec::new();
         let mut replies = Vec::new();
         for ask in &moment.asks {
@@ -269,6 +318,11 @@ impl Every {
                 Addr::Unix(_) => None,
             };
             let one = in_process(&self.engine, ask, peer, self.now, place);
+            if states_a_limit(ask) {
+                self.ask_grpc(ask, moment.cost, &one, None);
+                seen.push(one.outcome.name());
+                continue;
+            }
             let reply = self.ask_json(&self.single, &as_json(ask));
             let told = fields(&reply.headers);
             assert_eq!(reply.status, one.status(), "{}", one.place);
@@ -288,27 +342,50 @@ impl Every {
                     None => drop(self.ask_json(doors, &as_json(ask))),
                 }
             }
-            if let (Some([(_, client), _]), Subject::Descriptor { domain, .. }) =
-                (&self.grpc, &ask.subject)
-            {
-                let said = client.ask(as_message(domain, &[ask], moment.cost));
-                match said {
-                    Ok(said) => one.by_response(&said, &told),
-                    Err(status) => {
-                        assert_eq!(status.code(), tonic::Code::NotFound, "{}", one.place);
-                        assert_eq!(one.outcome, Outcome::UnknownRule, "{}", one.place);
-                    }
-                }
-            }
+            self.ask_grpc(ask, moment.cost, &one, Some(&told));
+            seen.push(one.outcome.name());
             wanted.push(one);
             replies.push(reply);
         }
         self.ask_at_once(moment, &wanted, &replies);
-        wanted.iter().map(|one| one.outcome.name()).collect()
+        if let Some(together) = &self.together {
+            together.ask(moment, self.now, place);
+        }
+        seen
+    }
+
+    /// Asks the gRPC door about one descriptor, if this is one.
+    fn ask_grpc(
+        &self,
+        ask: &Ask,
+        cost: u64,
+        one: &Wanted,
+        told: Option<&BTreeMap<String, String>>,
+    ) {
+        let Some((_, client)) = &self.grpc else {
+            return;
+        };
+        match client.ask(as_message(descriptor(ask).domain, &[ask], cost)) {
+            Ok(said) => {
+                let fields = said.response_headers_to_add.iter();
+                let fields = fields.map(|it| (it.key.clone(), it.value.clone()));
+                let fields: BTreeMap<_, _> = fields.collect();
+                one.by_fields(&fields);
+                one.by_response(&said, told.unwrap_or(&fields));
+            }
+            Err(status) => {
+                assert_eq!(status.code(), tonic::Code::NotFound, "{}", one.place);
+                assert_eq!(one.outcome, Outcome::UnknownRule, "{}", one.place);
+            }
+        }
     }
 
     fn ask_at_once(&self, moment: &Moment, wanted: &[Wanted], replies: &[Reply]) {
-        let checks: Vec<Json> = moment.asks.iter().map(as_json).collect();
+        let asks = moment.asks.iter().filter(|ask| !states_a_limit(ask));
+        let checks: Vec<Json> = asks.map(as_json).collect();
+        if checks.is_empty() {
+            return;
+        }
         let batch = self.ask_json(&self.batch, &json!({"checks": checks, "response": true}));
         assert_eq!(batch.status, 200, "{}", batch.body);
         for ((one, reply), mut said) in wanted
@@ -334,25 +411,6 @@ impl Every {
                     .get("status")
                     .map_or(200, |it| it.as_u64().unwrap());
                 assert_eq!(status, u64::from(reply.status), "{}", one.place);
-            }
-        }
-        let Some([_, (_, client)]) = &self.grpc else {
-            return;
-        };
-        for wanted_domain in ["shop", "shpo"] {
-            let of_domain = moment.asks.iter().zip(wanted).filter(|(ask, _)| {
-                matches!(ask.subject, Subject::Descriptor { domain, .. } if domain == wanted_domain)
-            });
-            let (asks, wanted): (Vec<&Ask>, Vec<&Wanted>) = of_domain.unzip();
-            if asks.is_empty() {
-                continue;
-            }
-            // What is refused for its domain was compared already.
-            if let Ok(said) = client.ask(as_message(wanted_domain, &asks, moment.cost)) {
-                assert_eq!(said.statuses.len(), wanted.len());
-                for (one, status) in wanted.iter().zip(&said.statuses) {
-                    one.by_status(status);
-                }
             }
         }
     }
@@ -389,7 +447,7 @@ fn every_door_agrees(kind: Kind, outcomes: &[&str]) {
     for number in 0..CASES {
         let case = case(kind, &mut random);
         let place = format!("in case {number} of seed {seed} of {}", case.rules);
-        let mut every = Every::new(kind, &case.rules, case.at);
+        let mut every = Every::new(kind, &case);
         for moment in &case.moments {
             every.wait(Nanos::new(moment.after));
             seen.extend(every.ask(moment, random.once_in(3), &place));
@@ -422,4 +480,9 @@ fn a_descriptor_is_decided_alike_by_every_door() {
         Kind::Descriptor,
         &["allowed", "refused", "unlimited", "impossible"],
     );
+}
+
+#[test]
+fn a_descriptor_is_decided_alike_by_every_door_by_a_file_of_envoy() {
+    every_door_agrees(Kind::Envoy, &["allowed", "refused", "unlimited", "banned"]);
 }

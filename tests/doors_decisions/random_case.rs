@@ -1,6 +1,7 @@
 //! Rules of any kind, and requests that they may be for.
 
 use serde_json::{Value as Json, json};
+use tidegate::rules::{StatedLimit, Unit};
 
 use super::random::Random;
 
@@ -10,6 +11,17 @@ pub(crate) struct Case {
     /// Which of each door's two addresses is asked.
     pub(crate) at: usize,
     pub(crate) moments: Vec<Moment>,
+    /// Of rules for descriptors.
+    pub(crate) replacing: Vec<Replacing>,
+}
+
+/// Which others a rule replaces, all by what they are called.
+#[derive(Clone, Debug)]
+pub(crate) struct Replacing {
+    pub(crate) rule: &'static str,
+    pub(crate) replaces: Vec<&'static str>,
+    /// Whether it limits anything; else nothing replaces it.
+    pub(crate) limits: bool,
 }
 
 /// What is asked while the clock stands.
@@ -49,6 +61,8 @@ pub(crate) enum Subject {
     Descriptor {
         domain: &'static str,
         entries: Pairs,
+        /// The limit that the gateway states itself.
+        stated: Option<StatedLimit>,
     },
 }
 
@@ -57,33 +71,24 @@ pub(crate) enum Kind {
     Described,
     Named,
     Descriptor,
+    /// The same, by a file as Envoy's service has it.
+    Envoy,
+}
+
+impl Kind {
+    pub(crate) fn is_of_descriptors(self) -> bool {
+        matches!(self, Kind::Descriptor | Kind::Envoy)
+    }
 }
 
 const NAMES: [&str; 4] = ["r0", "r1", "r2", "r3"];
 
 pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
-    let mut file = json!({});
-    match kind {
-        Kind::Descriptor => file["strict_domains"] = json!(random.once_in(3)),
-        Kind::Described | Kind::Named => callers(&mut file, random),
-    }
-    let mut patterns = descriptors();
-    let mut rules = Vec::new();
-    for name in &NAMES[..=random.below(NAMES.len())] {
-        let mut rule = rule(name, random);
-        if kind == Kind::Descriptor {
-            rule["domain"] = json!("shop");
-            rule["descriptors"] = if rules.is_empty() {
-                patterns.remove(0)
-            } else {
-                patterns.remove(random.below(patterns.len()))
-            };
-        } else {
-            matching(&mut rule, rules.is_empty(), random);
-        }
-        rules.push(rule);
-    }
-    file["rules"] = json!(rules);
+    let mut replacing = Vec::new();
+    let file = match kind {
+        Kind::Envoy => envoy_file(&mut replacing, random),
+        _ => our_file(kind, &mut replacing, random),
+    };
     // Few, so that they are asked again.
     let subjects = 1 + random.below(4);
     let subjects: Vec<Subject> = (0..subjects).map(|_| subject(kind, random)).collect();
@@ -92,7 +97,7 @@ pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
     while left > 0 {
         let many = left.min(1 + random.below(4));
         left -= many;
-        let most = if kind == Kind::Descriptor {
+        let most = if kind.is_of_descriptors() {
             u64::from(u32::MAX)
         } else {
             i64::MAX.cast_unsigned()
@@ -101,7 +106,8 @@ pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
         let asks = (0..many).map(|_| Ask {
             subject: random.one_of(&subjects),
             cost: if random.once_in(6) { 0 } else { cost },
-            id: (kind != Kind::Descriptor && random.once_in(6)).then(|| random.one_of(&["i", "j"])),
+            id: (!kind.is_of_descriptors() && random.once_in(6))
+                .then(|| random.one_of(&["i", "j"])),
         });
         let asks = asks.collect();
         moments.push(Moment {
@@ -127,7 +133,98 @@ pub(crate) fn case(kind: Kind, random: &mut Random) -> Case {
         rules: file.to_string(),
         at: random.below(2),
         moments,
+        replacing,
     }
+}
+
+fn our_file(kind: Kind, replacing: &mut Vec<Replacing>, random: &mut Random) -> Json {
+    let mut file = json!({});
+    if kind == Kind::Descriptor {
+        file["strict_domains"] = json!(random.once_in(3));
+    } else {
+        callers(&mut file, random);
+    }
+    let mut patterns = descriptors();
+    let mut rules = Vec::new();
+    for name in &NAMES[..=random.below(NAMES.len())] {
+        let mut rule = rule(name, random);
+        if kind == Kind::Descriptor {
+            rule["domain"] = json!("shop");
+            rule["descriptors"] = if rules.is_empty() {
+                patterns.remove(0)
+            } else {
+                patterns.remove(random.below(patterns.len()))
+            };
+            let replaces = others(name, random);
+            rule["replaces"] = json!(replaces);
+            let all = rule["limits"]
+                .as_object()
+                .filter(|all| all.get("requests").is_none());
+            replacing.push(Replacing {
+                rule: name,
+                replaces,
+                limits: match all {
+                    Some(tiers) => tiers.values().any(|limits| limits != "unlimited"),
+                    None => rule.get("unlimited").is_none(),
+                },
+            });
+        } else {
+            matching(&mut rule, rules.is_empty(), random);
+        }
+        rules.push(rule);
+    }
+    file["rules"] = json!(rules);
+    file
+}
+
+/// Some of the names but this one.
+fn others(name: &str, random: &mut Random) -> Vec<&'static str> {
+    let others = NAMES.into_iter().filter(|other| *other != name);
+    others.filter(|_| random.once_in(4)).collect()
+}
+
+fn envoy_file(replacing: &mut Vec<Replacing>, random: &mut Random) -> Json {
+    let mut names = NAMES.iter();
+    let mut limited = |mut descriptor: Json, random: &mut Random| {
+        if random.once_in(4) {
+            return descriptor;
+        }
+        let mut limit = if random.once_in(8) {
+            json!({"unlimited": true})
+        } else {
+            json!({
+                "unit": random.one_of(&["second", "minute", "minute", "hour", "day", "month"]),
+                "requests_per_unit": random.one_of(&[0, 1, 2, 3, 5, 10, 1_000]),
+            })
+        };
+        if let Some(name) = names.next() {
+            let replaces = others(name, random);
+            let named = replaces.iter().map(|other| json!({"name": other}));
+            limit["replaces"] = named.collect();
+            replacing.push(Replacing {
+                rule: name,
+                replaces,
+                limits: limit.get("unlimited").is_none(),
+            });
+            limit["name"] = json!(name);
+        }
+        descriptor["rate_limit"] = limit;
+        descriptor["quota_mode"] = json!(random.once_in(2));
+        descriptor["shadow_mode"] = json!(random.once_in(8));
+        descriptor
+    };
+    let tier = limited(json!({"key": "tier"}), random);
+    let tokens = limited(json!({"key": "tokens"}), random);
+    let user = limited(json!({"key": "user"}), random);
+    let of_path = json!({"key": "path", "normalize": "path", "descriptors": [user]});
+    let share = json!({"key": "path", "value": "/f/*", "share_threshold": true});
+    let one = json!({"key": "user", "value": "al"});
+    json!({"domain": "shop", "descriptors": [
+        limited(json!({"key": "user", "descriptors": [tier, tokens]}), random),
+        limited(one, random),
+        limited(share, random),
+        limited(of_path, random),
+    ]})
 }
 
 /// What stands at the top of a file of rules for requests.
@@ -330,7 +427,7 @@ fn subject(kind: Kind, random: &mut Random) -> Subject {
             ]),
             tier: random.once_in(2).then(|| random.one_of(&TIERS)),
         },
-        Kind::Descriptor => {
+        Kind::Descriptor | Kind::Envoy => {
             let path = random.one_of(&["/f/1", "/f/2", "/g/1", "/x?u=1", "//x/"]);
             let user = random.one_of(&USERS);
             let tier = random.one_of(&TIERS);
@@ -348,7 +445,15 @@ fn subject(kind: Kind, random: &mut Random) -> Subject {
                 vec![],
             ]);
             let domain = if random.once_in(12) { "shpo" } else { "shop" };
-            Subject::Descriptor { domain, entries }
+            let stated = random.once_in(5).then(|| StatedLimit {
+                requests: random.one_of(&[0, 1, 3, 10]),
+                unit: random.one_of(&[Unit::Second, Unit::Minute, Unit::Week, Unit::Year]),
+            });
+            Subject::Descriptor {
+                domain,
+                entries,
+                stated,
+            }
         }
     }
 }

@@ -18,6 +18,8 @@ use crate::kit::resp;
 pub(crate) struct Wanted {
     pub(crate) outcome: Outcome,
     rule: Option<(String, String)>,
+    /// What gateways are told the rule for a descriptor is called.
+    pub(crate) called: String,
     figures: Option<Figures>,
     stale: Option<Nanos>,
     now: Timestamp,
@@ -50,6 +52,7 @@ impl Wanted {
         Wanted {
             outcome: decision.outcome,
             rule: limit.map(|limit| (limit.rule.to_owned(), limit.name.to_owned())),
+            called: String::new(),
             figures,
             stale: decision.stale,
             now: decision.now,
@@ -188,8 +191,7 @@ impl Wanted {
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         assert_eq!(
             limit.map(|limit| (limit.requests_per_unit, &*limit.name)),
-            self.figures
-                .map(|it| (small(it.limit), &*self.rule.as_ref().unwrap().0)),
+            self.figures.map(|it| (small(it.limit), &*self.called)),
             "{place}"
         );
         let reset = said.duration_until_reset.as_ref().map(|it| {

@@ -15,47 +15,27 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
-use crate::kit::{Daemon, wait_until};
+use crate::kit::{Daemon, GRPC_DOOR, wait_until};
 
 /// A daemon with a gRPC door beside the others.
 pub(crate) struct Gate {
     pub(crate) daemon: Daemon,
     pub(crate) socket: PathBuf,
-    _dir: tempfile::TempDir,
 }
 
 impl Gate {
     pub(crate) fn start(rules: &str, args: &[&str]) -> Gate {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("grpc.sock");
-        let address = format!("unix:{}", socket.display());
-        let args = [&["--grpc", &*address], args].concat();
-        Gate {
-            daemon: Daemon::start(rules, &args),
-            socket,
-            _dir: dir,
-        }
+        let mut gate = Gate::start_unready(rules, args);
+        gate.daemon.until_ready();
+        gate
     }
 
     /// The same, with a daemon that need not become ready.
     pub(crate) fn start_unready(rules: &str, args: &[&str]) -> Gate {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("rules.yaml");
-        std::fs::write(&file, rules).unwrap();
-        let socket = dir.path().join("grpc.sock");
-        let address = format!("unix:{}", socket.display());
-        let args = [
-            &["--grpc", &*address, "--rules", file.to_str().unwrap()],
-            args,
-        ]
-        .concat();
-        let daemon = Daemon::start_not_ready(&args);
+        let daemon = Daemon::start_not_ready_in(rules, &[&GRPC_DOOR, args].concat(), &[]);
+        let socket = daemon.dir().join("grpc.sock");
         wait_until("the gRPC door to open", || socket.exists());
-        Gate {
-            daemon,
-            socket,
-            _dir: dir,
-        }
+        Gate { daemon, socket }
     }
 }
 

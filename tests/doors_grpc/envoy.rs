@@ -1,128 +1,25 @@
 //! A real Envoy in front of a small backend, by the configuration that is shipped.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::cell::Cell;
 
 use crate::client::Gate;
 use crate::kit::http::{self, Reply};
-use crate::kit::{root, tool, wait_until};
-
-/// An Envoy, which ends with this value.
-struct Envoy {
-    child: Child,
-    entry: SocketAddr,
-    dir: tempfile::TempDir,
-}
-
-impl Envoy {
-    /// Starts one that asks at `socket`, and refuses without an answer if it `denies`.
-    fn start(socket: &Path, denies: bool) -> Envoy {
-        let dir = tempfile::tempdir().unwrap();
-        let (entry, admin) = (free_port(), free_port());
-        let shipped = std::fs::read_to_string(root().join("config/envoy/envoy.yaml")).unwrap();
-        let mut config = shipped;
-        let mut replace = |from: &str, to: &str| {
-            assert_eq!(config.matches(from).count(), 1, "{from}");
-            config = config.replace(from, to);
-        };
-        replace("port_value: 9901", &format!("port_value: {}", admin.port()));
-        replace("address: 0.0.0.0, port_value: 10000", &at(entry));
-        replace("address: 127.0.0.1, port_value: 8080", &at(backend()));
-        replace(
-            "path: /run/tidegate/grpc.sock",
-            &format!("path: {}", socket.display()),
-        );
-        // A busy machine is no lost store.
-        replace("timeout: 0.05s", "timeout: 20s");
-        if denies {
-            replace("failure_mode_deny: false", "failure_mode_deny: true");
-        }
-        let file = dir.path().join("envoy.yaml");
-        std::fs::write(&file, config).unwrap();
-        let log = std::fs::File::create(dir.path().join("envoy.log")).unwrap();
-        let child = Command::new(tool("envoy"))
-            .args([
-                "--disable-hot-restart",
-                "--concurrency",
-                "1",
-                "-l",
-                "warning",
-                "-c",
-            ])
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let envoy = Envoy { child, entry, dir };
-        wait_until("Envoy to be ready", || {
-            http::try_request(&admin.into(), "GET", "/ready", &[], "")
-                .is_ok_and(|reply| reply.status == 200)
-        });
-        envoy
-    }
-
-    fn get(&self, path: &str) -> Reply {
-        http::request(self.entry, "GET", path, "")
-    }
-}
-
-impl Drop for Envoy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if thread::panicking() {
-            let log = std::fs::read_to_string(self.dir.path().join("envoy.log"));
-            eprintln!("--- Envoy's log ---\n{}---", log.unwrap_or_default());
-        }
-    }
-}
-
-fn at(address: SocketAddr) -> String {
-    format!("address: {}, port_value: {}", address.ip(), address.port())
-}
-
-/// An address that nobody listens on now.
-fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
-}
-
-/// A server that answers everything with 200, until the test ends.
-fn backend() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            thread::spawn(move || {
-                let mut head = Vec::new();
-                let mut piece = [0; 1_024];
-                while !head.ends_with(b"\r\n\r\n") {
-                    match stream.read(&mut piece) {
-                        Ok(read @ 1..) => head.extend(&piece[..read]),
-                        _ => return,
-                    }
-                }
-                let _ = stream.write_all(
-                    b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello",
-                );
-            });
-        }
-    });
-    address
-}
+use crate::kit::{Backend, Gateway, Kind, root};
 
 fn rules() -> String {
     std::fs::read_to_string(root().join("config/rules/envoy.yaml")).unwrap()
 }
 
+/// The only value of a field.
+fn one<'a>(reply: &'a Reply, name: &str) -> Option<&'a str> {
+    let mut values = reply.headers.iter().filter(|(key, _)| key == name);
+    let value = values.next().map(|(_, value)| value.as_str());
+    assert_eq!(values.next(), None, "{name} twice in {reply:?}");
+    value
+}
+
 fn number(reply: &Reply, name: &str) -> u64 {
-    let value = reply.header(name);
+    let value = one(reply, name);
     let number = value.and_then(|value| value.parse().ok());
     number.unwrap_or_else(|| panic!("{name} is {value:?} in {reply:?}"))
 }
@@ -130,19 +27,36 @@ fn number(reply: &Reply, name: &str) -> u64 {
 #[test]
 fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
     let mut gate = Gate::start(&rules(), &[]);
-    let envoy = Envoy::start(&gate.socket, false);
-    let other = envoy.get("/other");
-    assert_eq!((other.status, other.body.as_str()), (200, "hello"));
-    assert_eq!(other.header("x-ratelimit-limit"), Some("600, 600;w=60"));
+    let backend = Backend::start();
+    let envoy = Gateway::start(Kind::Envoy, &backend, Some(&gate.daemon));
+    // Nobody is somebody else by saying so.
+    let others = Cell::new(0);
+    let get = |path| {
+        others.set(others.get() + 1);
+        let other = format!("203.0.113.{}", others.get());
+        let headers = [
+            ("X-Forwarded-For", &*other),
+            ("X-Envoy-External-Address", &*other),
+        ];
+        http::try_request(&envoy.addr().into(), "GET", path, &headers, "").unwrap()
+    };
+    let other = get("/other");
+    assert_eq!(other.status, 200);
+    assert_eq!(one(&other, "x-ratelimit-limit"), Some("600, 600;w=60"));
     // Five a minute, and a minute may end in between.
-    let replies: Vec<Reply> = (0..11).map(|_| envoy.get("/login")).collect();
+    let spellings = [
+        "/login",
+        "/login?n=1",
+        "/login/",
+        "//login",
+        "/x/../%6cogin",
+    ];
+    let replies: Vec<Reply> = (0..11).map(|n| get(spellings[n % 5])).collect();
     let first = &replies[0];
-    assert_eq!((first.status, first.body.as_str()), (200, "hello"));
-    assert_eq!(
-        first.header("x-ratelimit-limit"),
-        Some("5, 600;w=60, 5;w=60")
-    );
+    assert_eq!(first.status, 200);
+    assert_eq!(one(first, "x-ratelimit-limit"), Some("5, 600;w=60, 5;w=60"));
     assert_eq!(number(first, "x-ratelimit-remaining"), 4);
+    assert!((1..=60).contains(&number(first, "x-ratelimit-reset")));
     assert_eq!(first.header("retry-after"), None);
     let refused = replies
         .iter()
@@ -151,8 +65,9 @@ fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
     assert!(refused >= 5, "{replies:?}");
     let refused = &replies[refused];
     assert_eq!(refused.header("x-envoy-ratelimited"), Some("true"));
+    assert_eq!(refused.body, "");
     assert_eq!(
-        refused.header("x-ratelimit-limit"),
+        one(refused, "x-ratelimit-limit"),
         Some("5, 600;w=60, 5;w=60")
     );
     assert_eq!(number(refused, "x-ratelimit-remaining"), 0);
@@ -160,9 +75,9 @@ fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
     assert!((1..=60).contains(&number(refused, "retry-after")));
 
     assert!(gate.daemon.terminate().success());
-    let without = envoy.get("/login");
+    let without = get("/login");
     assert_eq!(
-        (without.status, without.header("x-ratelimit-limit")),
+        (without.status, one(&without, "x-ratelimit-limit")),
         (200, None)
     );
 }
@@ -170,8 +85,12 @@ fn envoy_admits_then_refuses_with_the_headers_and_goes_on_without_the_daemon() {
 #[test]
 fn envoy_refuses_without_the_daemon_where_it_is_told_to() {
     let mut gate = Gate::start(&rules(), &[]);
-    let envoy = Envoy::start(&gate.socket, true);
-    assert_eq!(envoy.get("/other").status, 200);
+    let backend = Backend::start();
+    let denies = [("failure_mode_deny: false", "failure_mode_deny: true")];
+    let daemon = Some(&gate.daemon);
+    let envoy = Gateway::start_edited(Kind::Envoy, &backend, daemon, &denies);
+    let status = || http::request(envoy.addr(), "GET", "/other", "").status;
+    assert_eq!(status(), 200);
     gate.daemon.kill9();
-    assert_eq!(envoy.get("/other").status, 500);
+    assert_eq!(status(), 500);
 }

@@ -3,11 +3,11 @@
 use std::io::{Read as _, Write};
 
 use crate::client::{Client, Gate, request, somebody, told};
-use crate::frames::{
+use crate::kit::Addr;
+use crate::kit::frames::{
     CONTINUATION, DATA, END_HEADERS, HEADERS, RST_STREAM, SETTINGS, connect, fields, frame, goaway,
     read,
 };
-use crate::kit::Addr;
 use tidegate::protocol::grpc::messages::envoy::service::ratelimit::v3::rate_limit_response::Code;
 
 const RULES: &str = "
@@ -107,9 +107,9 @@ fn fields_that_are_too_long_are_refused_and_the_connection_lives() {
             .write_all(&frame(CONTINUATION, END_HEADERS, 1, second))
             .unwrap();
         let answered = loop {
-            let (kind, on, _) = read(&mut stream).unwrap();
-            if on == 1 {
-                break kind;
+            let frame = read(&mut stream).unwrap();
+            if frame.stream == 1 {
+                break frame.kind;
             }
         };
         assert!(matches!(answered, HEADERS | RST_STREAM), "{answered}");

@@ -10,8 +10,8 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::client::{Client, Gate, descriptor, request, somebody, told};
-use crate::frames::{END_HEADERS, END_STREAM, HEADERS, connect, fields, frame, goaway};
 use crate::kit::Addr;
+use crate::kit::frames::{END_HEADERS, END_STREAM, HEADERS, connect, fields, frame, goaway};
 
 const RULES: &str = "
 domain: shop
@@ -117,8 +117,8 @@ fn a_call_in_hand_is_answered_before_the_end() {
         let message = frame(0, END_STREAM, 1, &[0; 5]);
         stream.write_all(&message).unwrap();
         let mut answered = false;
-        while let Ok((kind, on, _)) = crate::frames::read(&mut stream) {
-            answered |= (kind, on) == (HEADERS, 1);
+        while let Ok(frame) = crate::kit::frames::read(&mut stream) {
+            answered |= (frame.kind, frame.stream) == (HEADERS, 1);
         }
         assert!(answered);
         ending.join().unwrap()

@@ -25,12 +25,17 @@ impl Daemon {
 
     /// The same, with these variables in its environment.
     pub fn start_in(rules: &str, args: &[&str], environment: &[(&str, &str)]) -> Daemon {
+        let mut daemon = Daemon::start_not_ready_in(rules, args, environment);
+        daemon.until_ready();
+        daemon
+    }
+
+    /// The same, and does not wait until it is ready.
+    pub fn start_not_ready_in(rules: &str, args: &[&str], environment: &[(&str, &str)]) -> Daemon {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(dir.path().join("rules.yaml"), rules).expect("a file can be written");
         let args = [&["--rules", "rules.yaml"], args].concat();
-        let mut daemon = Daemon::spawn(dir, &args, environment);
-        daemon.until_ready();
-        daemon
+        Daemon::spawn(dir, &args, environment)
     }
 
     /// Starts one with these arguments alone, without a rules file of its own.

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use super::process::wait_until;
-use super::{Addr, Backend, Daemon, root};
+use super::{Addr, Backend, Daemon, root, tool};
 
 /// How long gateways wait for the daemon: a busy machine may be slower than they should be
 /// content with.
@@ -21,7 +21,14 @@ pub enum Kind {
     Haproxy,
     Caddy,
     Traefik,
+    /// What it runs of its configuration, within nginx and its Lua module, on which it is built.
+    Kong,
+    /// It asks at the gRPC door, which the daemon then must have: [`GRPC_DOOR`].
+    Envoy,
 }
+
+/// Arguments that let a daemon have a gRPC door where gateways look for it.
+pub const GRPC_DOOR: [&str; 2] = ["--grpc", "unix:grpc.sock"];
 
 /// A running gateway before a backend. It ends with this value, and its log is shown
 /// when the test fails.
@@ -35,6 +42,16 @@ pub struct Gateway {
 impl Gateway {
     /// Starts one that asks the daemon about every request; without one, it asks nobody.
     pub fn start(kind: Kind, backend: &Backend, daemon: Option<&Daemon>) -> Gateway {
+        Gateway::start_edited(kind, backend, daemon, &[])
+    }
+
+    /// The same, with more texts of its file replaced.
+    pub fn start_edited(
+        kind: Kind,
+        backend: &Backend,
+        daemon: Option<&Daemon>,
+        edits: &[(&str, &str)],
+    ) -> Gateway {
         for _ in 0..20 {
             let dir = tempfile::tempdir().expect("a temporary directory");
             let addr = free_addr();
@@ -43,12 +60,15 @@ impl Gateway {
                 addr,
                 backend: backend.addr().to_string(),
                 daemon,
+                edits,
             };
             let mut command = match kind {
                 Kind::Nginx => place.nginx(),
                 Kind::Haproxy => place.haproxy(),
                 Kind::Caddy => place.caddy(),
                 Kind::Traefik => place.traefik(),
+                Kind::Kong => place.kong(),
+                Kind::Envoy => place.envoy(),
             };
             let log = File::create(dir.path().join("log")).expect("a log file");
             let child = command
@@ -109,17 +129,9 @@ impl Drop for Gateway {
 }
 
 /// A port that was free a moment ago.
-fn free_addr() -> SocketAddr {
+pub fn free_addr() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")
-}
-
-/// The path of a program that `tests/run` installs.
-fn tool(name: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .expect("a target");
-    target.join("tools/venv/bin").join(name)
 }
 
 /// A program of the system, which may be none for ordinary users.
@@ -137,13 +149,14 @@ struct Place<'a> {
     addr: SocketAddr,
     backend: String,
     daemon: Option<&'a Daemon>,
+    edits: &'a [(&'a str, &'a str)],
 }
 
 impl Place<'_> {
     /// The shipped file, with these texts replaced, each of which must be there.
     fn shipped(&self, file: &str, replaced: &[(&str, &str)]) -> String {
         let mut text = std::fs::read_to_string(root().join("config").join(file)).expect(file);
-        for (from, to) in replaced {
+        for (from, to) in replaced.iter().chain(self.edits) {
             assert!(text.contains(from), "{file} has no {from}");
             text = text.replace(from, to);
         }
@@ -157,8 +170,12 @@ impl Place<'_> {
     }
 
     fn socket(&self) -> String {
+        self.door("http.sock")
+    }
+
+    fn door(&self, name: &str) -> String {
         let dir = self.daemon.map_or(self.dir, Daemon::dir);
-        dir.join("http.sock").to_str().expect("a path").to_owned()
+        dir.join(name).to_str().expect("a path").to_owned()
     }
 
     /// What is left of a line by which the daemon is asked.
@@ -179,19 +196,58 @@ impl Place<'_> {
                 (asking, self.asking(asking)),
             ],
         );
-        let shipped = self.write("tidegate.conf", &text);
+        self.run_nginx("", &text)
+    }
+
+    /// nginx with these directives at the top, and in `http`.
+    fn run_nginx(&self, top: &str, http: &str) -> Command {
+        let dir = self.dir.display();
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|name| format!("{name}_temp_path {}/{name};\n", self.dir.display()))
+            .map(|name| format!("{name}_temp_path {dir}/{name};\n"))
             .concat();
         let whole = format!(
-            "daemon off;\nmaster_process off;\npid {}/pid;\nerror_log stderr notice;\nevents {{}}\n\
-             http {{\naccess_log off;\n{temporary}include {};\n}}\n",
-            self.dir.display(),
-            shipped.display()
+            "{top}\ndaemon off;\nmaster_process off;\npid {dir}/pid;\nerror_log stderr notice;\n\
+             events {{}}\nhttp {{\naccess_log off;\n{temporary}{http}\n}}\n"
         );
         let mut command = Command::new(system("nginx"));
         command.arg("-c").arg(self.write("nginx.conf", &whole));
         command
+    }
+
+    fn kong(&self) -> Command {
+        let text = self.shipped(
+            "kong/kong.yaml",
+            &[
+                ("/run/tidegate/http.sock", &self.socket()),
+                (
+                    "set_timeouts(100, 250, 250)",
+                    "set_timeouts(3000, 3000, 3000)",
+                ),
+            ],
+        );
+        let config: serde_json::Value = serde_saphyr::from_str(&text).expect("YAML");
+        assert_eq!(config["_format_version"], "3.0");
+        let plugin = &config["plugins"][0];
+        assert_eq!(plugin["name"], "pre-function");
+        let asking = ["access", "header_filter"].map(|phase| {
+            let function = plugin["config"][phase][0].as_str().expect("a function");
+            let file = self.write(phase, function);
+            format!("{phase}_by_lua_file {};\n", file.display())
+        });
+        let asking = asking.concat();
+        let http = format!(
+            "init_by_lua_file {};\nunderscores_in_headers on;\n\
+             upstream backend {{ server {}; keepalive 8; }}\nserver {{ listen {};\nlocation / {{\n\
+             {}proxy_pass http://backend;\nproxy_http_version 1.1;\n\
+             proxy_set_header Connection \"\";\nproxy_set_header Host $host;\n}}\n}}\n",
+            root().join("tests/kit/kong.lua").display(),
+            self.backend,
+            self.addr,
+            self.asking(&asking),
+        );
+        let modules = ["ndk_http", "ngx_http_lua"];
+        let modules = modules.map(|name| format!("load_module modules/{name}_module.so;\n"));
+        self.run_nginx(&modules.concat(), &http)
     }
 
     fn haproxy(&self) -> Command {
@@ -246,7 +302,8 @@ impl Place<'_> {
             let to = text.rfind("\t\treverse_proxy").expect("where it passes on");
             text.replace_range(from..to, "");
         }
-        let options = "{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n}\n";
+        let options = "{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n\t\
+                       servers {\n\t\tprotocols h1 h2c\n\t}\n}\n";
         let file = self.write("Caddyfile", &format!("{options}{text}"));
         let mut command = Command::new(tool("caddy"));
         command
@@ -278,6 +335,40 @@ impl Place<'_> {
                 "--global.checknewversion=false",
                 "--global.sendanonymoususage=false",
             ]);
+        command
+    }
+
+    fn envoy(&self) -> Command {
+        let entry = format!(
+            "address: {}, port_value: {}",
+            self.addr.ip(),
+            self.addr.port()
+        );
+        let (host, port) = self.backend.split_once(':').expect("a port");
+        let mut text = self.shipped(
+            "envoy/envoy.yaml",
+            &[
+                ("/run/tidegate/grpc.sock", &self.door("grpc.sock")),
+                (
+                    "address: 127.0.0.1, port_value: 8080",
+                    &format!("address: {host}, port_value: {port}"),
+                ),
+                ("address: 0.0.0.0, port_value: 10000", &entry),
+                ("port_value: 9901", "port_value: 0"),
+                ("timeout: 0.05s", &format!("timeout: {PATIENCE}")),
+            ],
+        );
+        if self.daemon.is_none() {
+            let filter = |name| format!("                  - name: envoy.filters.http.{name}\n");
+            let from = text.find(&filter("ratelimit")).expect("where it asks");
+            let to = text.find(&filter("router")).expect("where it passes on");
+            text.replace_range(from..to, "");
+        }
+        let mut command = Command::new(tool("envoy"));
+        command
+            .args(["--disable-hot-restart", "--concurrency", "1", "-l", "error"])
+            .arg("-c")
+            .arg(self.write("envoy.yaml", &text));
         command
     }
 }

@@ -1,104 +1,94 @@
--- Stands in for Kong and the HTTP client that it brings along, as far as the functions of
--- config/kong/kong.yaml call them: lua5.1 kong.lua ACCESS HEADER_FILTER METHOD PATH IP
--- [NAME VALUE]… runs them as Kong would for that request, and prints what its client is told.
-
-local access, header_filter, method, path, ip = arg[1], arg[2], arg[3], arg[4], arg[5]
-
-local headers = {}
-for number = 6, #arg, 2 do
-    local name, value = arg[number]:lower(), arg[number + 1]
-    local before = headers[name]
-    if type(before) == "table" then
-        before[#before + 1] = value
-    else
-        headers[name] = before and { before, value } or value
-    end
-end
-
-local function quoted(text)
-    return "'" .. text:gsub("'", "'\\''") .. "'"
-end
+-- Stands in, within nginx and its Lua module, on which Kong is built, for what the functions of
+-- config/kong/kong.yaml call of Kong and of the HTTP client that it brings along.
 
 local client = {}
 client.__index = client
 
 function client.set_timeouts(self, connect, send, read)
-    assert(connect > 0 and send > 0 and read > 0)
+    self.socket:settimeouts(connect, send, read)
 end
 
 function client.connect(self, options)
-    self.socket = assert(options.host:match("^unix:(/.*)$"))
-    return true
+    assert(options.host:match("^unix:/"))
+    return self.socket:connect(options.host)
+end
+
+-- Fields whatever the case of their names; some versions take `_` for `-`.
+local function spelled(name)
+    return name:lower():gsub("_", "-")
 end
 
 function client.request(self, asked)
-    local command = { "curl -si --max-time 5 --unix-socket", quoted(self.socket), "-X", asked.method }
+    local fields = {}
     for name, value in pairs(asked.headers) do
+        fields[spelled(name)] = value
+    end
+    local head = { asked.method .. " " .. asked.path .. " HTTP/1.1" }
+    for name, value in pairs(fields) do
         for _, line in ipairs(type(value) == "table" and value or { value }) do
-            command[#command + 1] = "-H " .. quoted(name .. ": " .. line)
+            head[#head + 1] = name .. ": " .. line
         end
     end
-    command[#command + 1] = quoted("http://tidegate" .. asked.path)
-    local pipe = assert(io.popen(table.concat(command, " ")))
-    local text = pipe:read("*a")
-    pipe:close()
-    local status = tonumber(text:match("^HTTP/1.1 (%d+)"))
-    if not status then
-        return nil, "connection refused"
+    head[#head + 1] = "\r\n"
+    local sent, why = self.socket:send(table.concat(head, "\r\n"))
+    if not sent then
+        return nil, why
     end
-    local head, body = text:match("^(.-)\r\n\r\n(.*)$")
+    local line
+    line, why = self.socket:receive("*l")
+    if not line then
+        return nil, why
+    end
+    local answer = { status = tonumber(line:match("^HTTP/1.1 (%d+)")) }
     local lines = {}
-    for name, value in head:gmatch("\r\n([^:]+): ([^\r]*)") do
-        lines[name:lower()] = value
+    repeat
+        line, why = self.socket:receive("*l")
+        if not line then
+            return nil, why
+        end
+        local name, value = line:match("^([^:]+):%s*(.*)$")
+        if name then
+            lines[spelled(name)] = value
+        end
+    until line == ""
+    answer.headers = setmetatable({}, { __index = function(_, name) return lines[spelled(name)] end })
+    function answer.read_body()
+        return self.socket:receive(tonumber(lines["content-length"]))
     end
-    -- Kong's client finds fields whatever the case of their names.
-    setmetatable(lines, { __index = function(all, name) return rawget(all, name:lower()) end })
-    return { status = status, headers = lines, read_body = function() return body end }
+    return answer
 end
 
 function client.set_keepalive(self, time, size)
-    assert(time > 0 and size > 0)
+    return self.socket:setkeepalive(time, size)
 end
 
-local done = {}
-local told = {}
+package.loaded["resty.http"] = {
+    new = function() return setmetatable({ socket = ngx.socket.tcp() }, client) end,
+}
+
 kong = {
-    ctx = { shared = {} },
-    log = { err = function(...) io.stderr:write(...) end },
-    client = { get_ip = function() return ip end },
+    ctx = { shared = setmetatable({}, {
+        __index = function(_, name) return ngx.ctx[name] end,
+        __newindex = function(_, name, value) ngx.ctx[name] = value end,
+    }) },
+    log = { err = function(...) ngx.log(ngx.ERR, ...) end },
+    client = { get_ip = function() return ngx.var.remote_addr end },
     request = {
-        get_headers = function(most) assert(most <= 1000) return headers end,
-        get_method = function() return method end,
-        get_path_with_query = function() return path end,
-        get_host = function() return headers["host"] end,
+        get_headers = function(most) assert(most <= 1000) return ngx.req.get_headers(most) end,
+        get_method = ngx.req.get_method,
+        get_path_with_query = function() return ngx.var.request_uri end,
+        get_host = function() return ngx.var.host end,
     },
     response = {
         exit = function(status, body, fields)
-            print(status)
+            ngx.status = status
             for name, value in pairs(fields or {}) do
-                print(name .. ": " .. value)
+                ngx.header[name] = value
             end
-            print("\n" .. (body or ""))
-            error(done)
+            ngx.header["Content-Length"] = #(body or "")
+            ngx.print(body or "")
+            return ngx.exit(status)
         end,
-        set_header = function(name, value) told[name] = value end,
+        set_header = function(name, value) ngx.header[name] = value end,
     },
 }
-
-function require(name)
-    -- All that the sandbox of Kong is asked to allow.
-    assert(name == "resty.http", name)
-    return { new = function() return setmetatable({}, client) end }
-end
-
-local ok, why = pcall(assert(loadfile(access)))
-if not ok then
-    assert(why == done, why)
-    return
-end
-assert(loadfile(header_filter))()
-print(200)
-for name, value in pairs(told) do
-    print(name .. ": " .. value)
-end
-print("")

@@ -55,6 +55,7 @@ struct Wanted {
     cost: Option<Cost>,
     family: Option<&'static Family>,
     deny: bool,
+    slashes: bool,
 }
 
 impl Deny {
@@ -125,8 +126,9 @@ impl<'a> Check<'a> {
         if let Some(host) = host {
             // The line that is there is about the way to this door.
             lines.retain(|(name, _)| name != HOST);
-            lines.push((Cow::Borrowed(HOST), host));
+            lines.push((Cow::Borrowed(HOST), named(host)));
         }
+        let path = if wanted.slashes { slashed(path) } else { path };
         let cost = wanted.cost.unwrap_or(Cost::ONE);
         Ok(Check::described(method, path, wanted.ip, lines, cost))
     }
@@ -154,6 +156,7 @@ impl Wanted {
                 ("from", "forwarded") => wanted.family.replace(&FORWARDED).is_some(),
                 ("from", "original") => wanted.family.replace(&ORIGINAL).is_some(),
                 ("deny", "403") => std::mem::replace(&mut wanted.deny, true),
+                ("slashes", "decoded") => std::mem::replace(&mut wanted.slashes, true),
                 _ => return Err(wrong()),
             };
             if twice {
@@ -193,6 +196,33 @@ fn target(uri: &str) -> &str {
         }
         _ => uri,
     }
+}
+
+/// The same URI with the slashes of its path decoded, as many applications read it: else such
+/// a spelling would evade the rules for the path without it.
+fn slashed(uri: Cow<'_, str>) -> Cow<'_, str> {
+    let end = uri.find(['?', '#']).unwrap_or(uri.len());
+    let (path, rest) = uri.split_at(end);
+    if !path.contains("%2f") && !path.contains("%2F") {
+        return uri;
+    }
+    let path = path.replace("%2f", "/").replace("%2F", "/");
+    Cow::Owned(path + rest)
+}
+
+/// The one spelling of a host, whatever the letters' case, the port and a dot at its end:
+/// applications know it by any.
+fn named(host: Cow<'_, str>) -> Cow<'_, str> {
+    let trimmed = host.trim();
+    let end = match trimmed.find(']') {
+        Some(bracket) if trimmed.starts_with('[') => bracket + 1,
+        _ => trimmed.find(':').unwrap_or(trimmed.len()),
+    };
+    let name = trimmed[..end].trim_end_matches('.');
+    if name == &*host && !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return host;
+    }
+    Cow::Owned(name.to_ascii_lowercase())
 }
 
 /// The text of a value: bytes that are not UTF-8 are Latin-1, as HTTP had it. What a client

@@ -55,7 +55,7 @@ pub enum BadRequest {
     /// A part of the query that means nothing, or is there twice.
     #[error(
         "the query has '{0}', which is wrong or there twice; write ip=ADDRESS, cost=N, \
-         from=forwarded or from=original, deny=403"
+         from=forwarded or from=original, deny=403, slashes=decoded"
     )]
     Query(String),
     /// The body is longer than its form allows, in bytes.

@@ -86,6 +86,33 @@ fn the_family_that_is_not_asked_for_is_not_believed() {
 }
 
 #[test]
+fn an_escaped_slash_is_one_where_the_application_reads_it_so() {
+    let path = |query: &str, uri| asked(query, &[METHOD, ("x-forwarded-uri", uri)]).unwrap();
+    let uri = "/a%2Fb/%2f..%252F?c=%2F";
+    assert!(path("", uri).contains("path: \"/a%2Fb/%2f..%252F?c=%2F\""));
+    let said = path("slashes=decoded", uri);
+    assert!(said.contains("path: \"/a/b//..%252F?c=%2F\""), "{said}");
+    let said = path("slashes=decoded", "/a?c=%2F");
+    assert!(said.contains("path: \"/a?c=%2F\""), "{said}");
+}
+
+#[test]
+fn a_host_has_one_spelling() {
+    for (host, spelled) in [
+        ("shop.example", "shop.example"),
+        ("SHOP.Example.:8080", "shop.example"),
+        ("shop.example.", "shop.example"),
+        ("[2001:DB8::1]:80", "[2001:db8::1]"),
+        ("[::1", "["),
+    ] {
+        let lines = [METHOD, URI, ("x-forwarded-host", host)];
+        let said = asked("", &lines).unwrap();
+        let wanted = format!("(\"host\", \"{spelled}\")");
+        assert!(said.contains(&wanted), "{host}: {said}");
+    }
+}
+
+#[test]
 fn what_does_not_say_which_request_is_meant_is_wrong() {
     for (lines, error) in [
         (&[][..], "no `X-Forwarded-Method`"),
@@ -126,6 +153,8 @@ fn a_query_that_is_not_understood_is_wrong() {
         "from=forwarded&from=original",
         "deny=429",
         "deny=403&deny=403",
+        "slashes=plain",
+        "slashes=decoded&slashes=decoded",
         "rule=a",
         "ip",
         "ip=%ff",
