@@ -233,12 +233,14 @@ fn five(
     unit: fn(Nanos) -> u64,
 ) {
     let limit = decision.figures();
-    reply::array(out, 5);
-    reply::integer(out, i64::from(limited));
-    reply::integer(out, figure(limit.map(|limit| limit.limit)));
-    reply::integer(out, figure(limit.map(|limit| limit.remaining)));
-    reply::integer(out, figure(retry.map(unit)));
-    reply::integer(out, figure(limit.map(|limit| unit(limit.reset_after))));
+    let figures = [
+        i64::from(limited),
+        figure(limit.map(|limit| limit.limit)),
+        figure(limit.map(|limit| limit.remaining)),
+        figure(retry.map(unit)),
+        figure(limit.map(|limit| unit(limit.reset_after))),
+    ];
+    reply::integers(out, figures);
 }
 
 /// −1 for what does not exist; the largest number for what is larger.

@@ -11,7 +11,22 @@ pub(super) enum Version {
 }
 
 pub(super) fn integer(out: &mut Vec<u8>, value: i64) {
-    prefixed(out, b':', value);
+    let mut reply = Backwards::new();
+    reply.integer(value);
+    out.extend_from_slice(reply.written());
+}
+
+/// An array of a few whole numbers.
+pub(super) fn integers<const N: usize>(out: &mut Vec<u8>, values: [i64; N]) {
+    const {
+        assert!((N + 1) * LINE <= ROOM, "so many may not fit");
+    }
+    let mut reply = Backwards::new();
+    for value in values.into_iter().rev() {
+        reply.integer(value);
+    }
+    reply.line(b'*', N as u64, false);
+    out.extend_from_slice(reply.written());
 }
 
 pub(super) fn array(out: &mut Vec<u8>, items: usize) {
@@ -50,8 +65,109 @@ pub(super) fn error(out: &mut Vec<u8>, message: fmt::Arguments<'_>) {
     let _ = write!(out, "-{message}\r\n");
 }
 
-fn prefixed(out: &mut Vec<u8>, kind: u8, value: impl itoa::Integer) {
-    out.push(kind);
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-    out.extend_from_slice(b"\r\n");
+fn prefixed(out: &mut Vec<u8>, kind: u8, size: usize) {
+    let mut reply = Backwards::new();
+    reply.line(kind, size as u64, false);
+    out.extend_from_slice(reply.written());
+}
+
+/// The longest line with a number: its kind, a sign, digits, line end.
+const LINE: usize = 1 + 1 + 20 + 2;
+/// Room for six of them.
+const ROOM: usize = 6 * LINE;
+
+/// Lines with numbers, written from the last byte to the first, as the digits of a number
+/// come: so nothing is moved, and what is written is copied into the output at once.
+struct Backwards {
+    bytes: [u8; ROOM],
+    /// Where what is written starts.
+    at: usize,
+}
+
+impl Backwards {
+    #[inline]
+    fn new() -> Backwards {
+        Backwards {
+            bytes: [0; ROOM],
+            at: ROOM,
+        }
+    }
+
+    #[inline]
+    fn written(&self) -> &[u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    #[inline]
+    fn integer(&mut self, value: i64) {
+        self.line(b':', value.unsigned_abs(), value < 0);
+    }
+
+    #[inline]
+    fn line(&mut self, kind: u8, mut value: u64, negative: bool) {
+        self.put(*b"\r\n");
+        while value >= 100 {
+            self.put(pair(value % 100));
+            value /= 100;
+        }
+        if value >= 10 {
+            self.put(pair(value));
+        } else {
+            self.put([digit(value)]);
+        }
+        if negative {
+            self.put(*b"-");
+        }
+        self.put([kind]);
+    }
+
+    #[inline]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.at = self.at.saturating_sub(N);
+        let place = self.bytes.get_mut(self.at..);
+        if let Some(place) = place.and_then(<[u8]>::first_chunk_mut) {
+            *place = bytes;
+        }
+    }
+}
+
+/// The two digits of a number below 100.
+#[inline]
+fn pair(value: u64) -> [u8; 2] {
+    [digit(value / 10), digit(value % 10)]
+}
+
+/// A digit.
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "it is below ten")]
+fn digit(value: u64) -> u8 {
+    b'0' + (value % 10) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_everywhere() {
+        let mut numbers = vec![0, i64::MAX, i64::MIN, -1, -10, -100];
+        let mut power = 1_i64;
+        for _ in 0..18 {
+            power *= 10;
+            numbers.extend([power - 1, power, power + 1, -power, power / 2]);
+        }
+        for number in numbers {
+            let mut out = b"before".to_vec();
+            integer(&mut out, number);
+            assert_eq!(out, format!("before:{number}\r\n").into_bytes());
+        }
+    }
+
+    #[test]
+    fn the_longest_figures_have_room() {
+        let mut out = Vec::new();
+        integers(&mut out, [i64::MIN; 5]);
+        let figure = format!(":{}\r\n", i64::MIN);
+        assert_eq!(out, format!("*5\r\n{}", figure.repeat(5)).into_bytes());
+    }
 }
