@@ -9,11 +9,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Interval;
 
 use super::Shared;
-use super::observer::{BadKind, Door};
+use super::observer::{BadKind, Counting, Door};
 use super::patient::{Patient, TICKS, ticks};
 use super::waiting::ask_all;
 use crate::engine::{
-    Begun, Entry, Pending, PendingSettlement, Question, Settling, Snapshot, Unanswered,
+    Begun, Entry, Pending, PendingSettlement, Question, Request, Settling, Snapshot, Unanswered,
 };
 use crate::protocol::resp::{
     After, Ask, Frame, MAX_FRAME, Parser, Session, Settle, write_frame_error,
@@ -149,6 +149,14 @@ impl<'s> Connection<'s> {
         let began = services.clock.local();
         let now = services.clock.to_fleet(began);
         let snapshot = services.engine.snapshot();
+        let counters = services.observer.counters();
+        let mut batch = Batch {
+            shared: self.shared,
+            snapshot: &snapshot,
+            counting: counters.counting(Door::Resp),
+            peer: self.peer,
+            now,
+        };
         let before = self.commands;
         let mut decisions = 0;
         let next = loop {
@@ -163,8 +171,7 @@ impl<'s> Connection<'s> {
                 }
             };
             let (session, output) = (&mut self.session, &mut self.output);
-            let at = (self.peer, now);
-            match command(&frame, session, output, self.shared, &snapshot, at) {
+            match batch.command(&frame, session, output) {
                 Done::Decided => decisions += 1,
                 Done::Waits(waiting) => self.waiting.push((output.len(), waiting)),
                 Done::Answered(After::Continue) => {}
@@ -179,6 +186,7 @@ impl<'s> Connection<'s> {
                 break Next::Again;
             }
         };
+        drop(batch);
         if decisions > 0 {
             if self.batches.is_multiple_of(TIMED) {
                 let span = services.clock.local().since(began);
@@ -282,57 +290,76 @@ impl Waiting {
     }
 }
 
-/// Answers one command.
-fn command(
-    frame: &Frame<'_>,
-    session: &mut Session,
-    output: &mut Vec<u8>,
-    shared: &Shared,
-    snapshot: &Snapshot<'_>,
-    (peer, now): (Option<IpAddr>, Timestamp),
-) -> Done {
-    match Ask::decode(frame, output) {
-        Ok(Some(Ask::Report(request))) => {
-            let decision = match snapshot.report(&request, Entry::Charge, now) {
-                Begun::Decided(decision) => decision,
-                Begun::Pending(report) => return Done::Waits(Waiting::Report(report)),
-            };
-            shared.services.observer.reported(Door::Resp, &decision);
-            Ask::Report(request).write(output, &decision);
-            Done::Decided
-        }
-        Ok(Some(ask)) => {
-            let begun = ask.ask(peer, |request| match ask.id() {
-                None => snapshot.begin(request, now),
-                Some(id) => snapshot.begin_as(request, id, now),
-            });
-            let decision = match begun {
-                Begun::Decided(decision) => decision,
-                Begun::Pending(check) => return Done::Waits(Waiting::Check(check)),
-            };
-            shared.services.observer.decided(Door::Resp, &decision);
-            ask.write(output, &decision);
-            Done::Decided
-        }
-        Ok(None) => match Settle::decode(frame, output) {
-            Ok(Some(said)) => settle(said, output, shared, now),
-            Ok(None) => Done::Answered(session.answer(frame, output)),
-            Err(after) => Done::Answered(after),
-        },
-        Err(after) => Done::Answered(after),
-    }
+/// What the commands of one batch are answered with.
+struct Batch<'b> {
+    shared: &'b Shared,
+    snapshot: &'b Snapshot<'b>,
+    counting: Counting<'b>,
+    peer: Option<IpAddr>,
+    now: Timestamp,
 }
 
-/// Settles one check.
-fn settle(said: Settle<'_>, output: &mut Vec<u8>, shared: &Shared, now: Timestamp) -> Done {
-    let services = &shared.services;
-    match said.total(|total| services.engine.settle(said.id, total, now)) {
-        Settling::Done(settlement) => {
-            services.observer.settled(Door::Resp, &settlement);
-            Settle::write(output, &settlement);
-            Done::Answered(After::Continue)
+impl Batch<'_> {
+    /// Answers one command.
+    #[inline]
+    fn command(&mut self, frame: &Frame<'_>, session: &mut Session, output: &mut Vec<u8>) -> Done {
+        // What is decoded and what is decided stays where it is: both are large.
+        let decoded = Ask::decode(frame, output);
+        let ask = match &decoded {
+            Ok(Some(ask)) => ask,
+            Ok(None) => return self.other(frame, session, output),
+            Err(after) => return Done::Answered(*after),
+        };
+        if let Ask::Report(request) = ask {
+            return self.report(ask, request, output);
         }
-        Settling::Pending(settlement) => Done::Waits(Waiting::Settlement(settlement)),
+        let begun = ask.ask(self.peer, |request| match ask.id() {
+            None => self.snapshot.begin(request, self.now),
+            Some(id) => self.snapshot.begin_as(request, id, self.now),
+        });
+        match begun {
+            Begun::Decided(ref decision) => {
+                self.counting.decided(decision);
+                ask.write(output, decision);
+                Done::Decided
+            }
+            Begun::Pending(check) => Done::Waits(Waiting::Check(check)),
+        }
+    }
+
+    /// Records what is not asked about.
+    fn report(&self, ask: &Ask<'_>, request: &Request<'_>, output: &mut Vec<u8>) -> Done {
+        match self.snapshot.report(request, Entry::Charge, self.now) {
+            Begun::Decided(ref decision) => {
+                let observer = &self.shared.services.observer;
+                observer.reported(Door::Resp, decision);
+                ask.write(output, decision);
+                Done::Decided
+            }
+            Begun::Pending(report) => Done::Waits(Waiting::Report(report)),
+        }
+    }
+
+    /// Answers a command that is no check.
+    fn other(&self, frame: &Frame<'_>, session: &mut Session, output: &mut Vec<u8>) -> Done {
+        match Settle::decode(frame, output) {
+            Ok(Some(said)) => self.settle(said, output),
+            Ok(None) => Done::Answered(session.answer(frame, output)),
+            Err(after) => Done::Answered(after),
+        }
+    }
+
+    /// Settles one check.
+    fn settle(&self, said: Settle<'_>, output: &mut Vec<u8>) -> Done {
+        let services = &self.shared.services;
+        match said.total(|total| services.engine.settle(said.id, total, self.now)) {
+            Settling::Done(settlement) => {
+                services.observer.settled(Door::Resp, &settlement);
+                Settle::write(output, &settlement);
+                Done::Answered(After::Continue)
+            }
+            Settling::Pending(settlement) => Done::Waits(Waiting::Settlement(settlement)),
+        }
     }
 }
 

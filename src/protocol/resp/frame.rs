@@ -108,6 +108,7 @@ impl Parser {
     ///
     /// # Errors
     /// [`FrameError`]: nothing that follows can be understood; end the connection.
+    #[inline]
     pub fn next<'p>(&'p mut self, input: &'p [u8]) -> Result<Option<Frame<'p>>, FrameError> {
         if self.state == State::Done {
             self.forget();
@@ -138,6 +139,7 @@ impl Parser {
     }
 
     /// Reads the arguments of an array that are still missing.
+    #[inline]
     fn array<'p>(
         &'p mut self,
         input: &'p [u8],

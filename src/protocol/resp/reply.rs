@@ -25,7 +25,7 @@ pub(super) fn integers<const N: usize>(out: &mut Vec<u8>, values: [i64; N]) {
     for value in values.into_iter().rev() {
         reply.integer(value);
     }
-    reply.line(b'*', N as u64, false);
+    reply.line(b'*', N as u64);
     out.extend_from_slice(reply.written());
 }
 
@@ -67,7 +67,7 @@ pub(super) fn error(out: &mut Vec<u8>, message: fmt::Arguments<'_>) {
 
 fn prefixed(out: &mut Vec<u8>, kind: u8, size: usize) {
     let mut reply = Backwards::new();
-    reply.line(kind, size as u64, false);
+    reply.line(kind, size as u64);
     out.extend_from_slice(reply.written());
 }
 
@@ -100,30 +100,45 @@ impl Backwards {
 
     #[inline]
     fn integer(&mut self, value: i64) {
-        self.line(b':', value.unsigned_abs(), value < 0);
+        match u64::try_from(value) {
+            Ok(value) => self.line(b':', value),
+            // A figure that does not exist.
+            Err(_) if value == -1 => self.put(*b":-1\r\n"),
+            Err(_) => {
+                self.number(value.unsigned_abs());
+                self.put(*b":-");
+            }
+        }
     }
 
     #[inline]
-    fn line(&mut self, kind: u8, mut value: u64, negative: bool) {
+    fn line(&mut self, kind: u8, value: u64) {
+        self.number(value);
+        self.put([kind]);
+    }
+
+    /// A number and a line end.
+    #[inline]
+    fn number(&mut self, mut value: u64) {
         self.put(*b"\r\n");
-        while value >= 100 {
-            self.put(pair(value % 100));
+        while value >= 10_000 {
+            let ([a, b], [c, d]) = (pair(value / 100), pair(value));
+            self.put([a, b, c, d]);
+            value /= 10_000;
+        }
+        if value >= 100 {
+            self.put(pair(value));
             value /= 100;
         }
-        if value >= 10 {
-            self.put(pair(value));
-        } else {
-            self.put([digit(value)]);
+        match pair(value) {
+            [b'0', digit] => self.put([digit]),
+            both => self.put(both),
         }
-        if negative {
-            self.put(*b"-");
-        }
-        self.put([kind]);
     }
 
     #[inline]
     fn put<const N: usize>(&mut self, bytes: [u8; N]) {
-        self.at = self.at.saturating_sub(N);
+        self.at = self.at.wrapping_sub(N);
         let place = self.bytes.get_mut(self.at..);
         if let Some(place) = place.and_then(<[u8]>::first_chunk_mut) {
             *place = bytes;
@@ -131,18 +146,27 @@ impl Backwards {
     }
 }
 
-/// The two digits of a number below 100.
+/// The last two digits of a number.
 #[inline]
 fn pair(value: u64) -> [u8; 2] {
-    [digit(value / 10), digit(value % 10)]
+    PAIRS[(value % 100) as usize]
 }
 
-/// A digit.
-#[inline]
-#[allow(clippy::cast_possible_truncation, reason = "it is below ten")]
-fn digit(value: u64) -> u8 {
-    b'0' + (value % 10) as u8
-}
+/// The digits of the numbers below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [*b"00"; 100];
+    let (mut tens, mut at) = (b'0', 0);
+    while at < 100 {
+        let mut ones = b'0';
+        while ones <= b'9' {
+            pairs[at] = [tens, ones];
+            at += 1;
+            ones += 1;
+        }
+        tens += 1;
+    }
+    pairs
+};
 
 #[cfg(test)]
 mod tests {
