@@ -161,17 +161,18 @@ impl<'s> Connection<'s> {
         let mut decisions = 0;
         let next = loop {
             let input = self.input.get(self.start..).unwrap_or_default();
-            let frame = match self.parser.next(input) {
+            let found = self.parser.next(input);
+            let frame = match &found {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break Next::Read,
                 Err(error) => {
-                    write_frame_error(&mut self.output, error);
+                    write_frame_error(&mut self.output, *error);
                     services.observer.bad_request(Door::Resp, BadKind::Framing);
                     break Next::Close;
                 }
             };
             let (session, output) = (&mut self.session, &mut self.output);
-            match batch.command(&frame, session, output) {
+            match batch.command(frame, session, output) {
                 Done::Decided => decisions += 1,
                 Done::Waits(waiting) => self.waiting.push((output.len(), waiting)),
                 Done::Answered(After::Continue) => {}

@@ -127,11 +127,19 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Whether a command's `name` is `word`, in any case. All letters are compared at once.
-#[inline]
+/// Whether a command's `name` is `word`, in any case. Where `word` is known, which takes
+/// inlining, all letters are compared at once.
+#[inline(always)]
 fn is<const N: usize>(name: &[u8], word: &[u8; N]) -> bool {
-    let name = <[u8; N]>::try_from(name);
-    name.is_ok_and(|name| name.map(|letter| letter.to_ascii_uppercase()) == *word)
+    let Ok(name) = <&[u8; N]>::try_from(name) else {
+        return false;
+    };
+    let mut differs = 0;
+    for (theirs, ours) in name.iter().zip(word) {
+        let case = if ours.is_ascii_alphabetic() { 0x20 } else { 0 };
+        differs |= (theirs ^ ours) & !case;
+    }
+    differs == 0
 }
 
 #[cold]
@@ -174,11 +182,9 @@ fn check<'a>(frame: &Frame<'a>) -> Result<(Stated<'a>, Option<CheckId<'a>>), Ask
     // A cost is a number, so where one may stand, `ID` is the option.
     let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"ID");
     let named = matches!(count, 5..=7) && frame.arg(count - 2).is_some_and(is_option);
-    if !named {
-        return Ok((Stated::read(frame, "tg.check", count)?, None));
-    }
-    let id = frame.arg(count - 1).map(id).transpose()?;
-    Ok((Stated::read(frame, "tg.check", count - 2)?, id))
+    let id = frame.arg(count - 1).filter(|_| named).map(id).transpose()?;
+    let end = if named { count - 2 } else { count };
+    Ok((Stated::read(frame, "tg.check", end)?, id))
 }
 
 /// A check of a rule, as its command states it.

@@ -122,7 +122,8 @@ impl Backwards {
     fn number(&mut self, mut value: u64) {
         self.put(*b"\r\n");
         while value >= 10_000 {
-            let ([a, b], [c, d]) = (pair(value / 100), pair(value));
+            let four = value % 10_000;
+            let ([a, b], [c, d]) = (pair(four / 100), pair(four));
             self.put([a, b, c, d]);
             value /= 10_000;
         }

@@ -77,3 +77,67 @@ impl Drop for Counting<'_> {
         self.add();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::DescribedLimit;
+    use crate::rules::RuleSet;
+    use crate::units::{Answers, Nanos, Series, Timestamp};
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    fn decision(outcome: Outcome, name: &'static str) -> Decision<'static> {
+        Decision {
+            outcome,
+            limit: Some(DescribedLimit {
+                rule: "",
+                name,
+                series: Series::PER_CALL,
+                limit: 1,
+                remaining: 0,
+                reset_after: Nanos::ZERO,
+                amount: 1,
+                period: Nanos::ZERO,
+                answers: Answers::of_no_rule(),
+            }),
+            stale: None,
+            now: Timestamp::EPOCH,
+            besides: None,
+        }
+    }
+
+    #[test]
+    fn of_decisions_in_any_order_each_is_counted_once_by_its_limit_and_outcome() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            let observer = Observer::new(&RuleSet::default());
+            let refused = |nanos| Outcome::Refused {
+                retry_after: Nanos::new(nanos),
+            };
+            let counters = observer.counters();
+            let mut counting = counters.counting(Door::Resp);
+            for (outcome, name) in [
+                (refused(1), "throttle"),
+                (refused(2), "throttle"),
+                (Outcome::Banned, "throttle"),
+                (refused(3), "throttle"),
+                (refused(3), "stated"),
+            ] {
+                counting.decided(&decision(outcome, name));
+            }
+            drop(counting);
+            observer.decided(Door::Http, &decision(Outcome::Banned, "throttle"));
+        });
+        let page = recorder.handle().render();
+        let count = |limit: &str, outcome: &str, door: &str| {
+            let labels = [limit, outcome, door].map(|value| format!("\"{value}\""));
+            let is = |line: &&str| labels.iter().all(|label| line.contains(label));
+            let line = page.lines().find(is)?;
+            line.rsplit(' ').next()?.parse::<u64>().ok()
+        };
+        assert_eq!(count("throttle", "refused", "resp"), Some(3), "{page}");
+        assert_eq!(count("throttle", "banned", "resp"), Some(1), "{page}");
+        assert_eq!(count("stated", "refused", "resp"), Some(1), "{page}");
+        assert_eq!(count("throttle", "banned", "http"), Some(1), "{page}");
+    }
+}
