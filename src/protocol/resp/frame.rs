@@ -114,23 +114,21 @@ impl Parser {
             self.forget();
         }
         if self.state == State::Start {
-            self.state = match input {
+            let (missing, size) = match input {
                 [] => return Ok(None),
-                [b'*', line @ ..] => {
-                    let Some((count, size)) = length(line, FrameError::ArrayLength)? else {
-                        return Ok(None);
-                    };
-                    // Redis skips empty and negative arrays without a reply.
-                    let missing = usize::try_from(count).unwrap_or(0);
-                    if missing > MAX_ARGS {
-                        return Err(FrameError::ArrayLength);
-                    }
-                    self.at = 1 + size;
-                    let known = None;
-                    State::Array { missing, known }
+                [b'*', count @ b'0'..=b'9', b'\r', b'\n', ..] => (usize::from(count - b'0'), 4),
+                [b'*', line @ ..] => match count(line)? {
+                    Some((count, size)) => (count, 1 + size),
+                    None => return Ok(None),
+                },
+                _ => {
+                    self.state = State::Inline;
+                    return self.inline(input);
                 }
-                _ => State::Inline,
             };
+            self.at = size;
+            let known = None;
+            self.state = State::Array { missing, known };
         }
         match self.state {
             State::Array { missing, known } => self.array(input, missing, known),
@@ -220,46 +218,61 @@ impl Parser {
     }
 }
 
-/// The length of the argument that `rest` starts with, and how long that head is; `None`
+/// The length of the argument that `rest` starts with, and that of this head; `None`
 /// while its end has not come. The head lies `at` bytes behind the start of the frame.
 #[inline]
 fn head(rest: &[u8], at: usize) -> Result<Option<(usize, usize)>, FrameError> {
-    let line = match rest {
+    let digit = |byte: &u8| usize::from(byte - b'0');
+    let (len, size) = match rest {
+        // Most lengths have one digit, and nearly all others two.
+        [b'$', one @ b'0'..=b'9', b'\r', b'\n', ..] => (digit(one), 4),
+        [b'$', ten @ b'0'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            (digit(ten) * 10 + digit(one), 5)
+        }
         [] => return Ok(None),
-        [b'$', line @ ..] => line,
+        [b'$', line @ ..] => match bulk(line)? {
+            Some((len, size)) => (len, 1 + size),
+            None => return Ok(None),
+        },
         [other, ..] => return Err(FrameError::NotABulk(*other)),
     };
-    let Some((len, size)) = length(line, FrameError::BulkLength)? else {
-        return Ok(None);
-    };
-    let len = usize::try_from(len).map_err(|_| FrameError::BulkLength)?;
-    if len > MAX_BULK {
-        return Err(FrameError::BulkLength);
-    }
-    let size = 1 + size;
     if at + size + len + 2 > MAX_FRAME {
         return Err(FrameError::FrameTooLong);
     }
     Ok(Some((len, size)))
 }
 
-/// The number that `line` starts with, and how long it is with its line end; `None` while
-/// that has not come.
-#[inline]
-fn length(line: &[u8], error: FrameError) -> Result<Option<(i64, usize)>, FrameError> {
-    // Most lengths have one digit, and nearly all others two.
-    match line {
-        [one @ b'0'..=b'9', b'\r', b'\n', ..] => Ok(Some((i64::from(one - b'0'), 3))),
-        [ten @ b'0'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
-            Ok(Some((i64::from((ten - b'0') * 10 + (one - b'0')), 4)))
-        }
-        _ => any_length(line, error),
+/// How many arguments the array has that `line` is the head of, and how long that is.
+#[cold]
+fn count(line: &[u8]) -> Result<Option<(usize, usize)>, FrameError> {
+    let error = FrameError::ArrayLength;
+    let Some((count, size)) = length(line, error)? else {
+        return Ok(None);
+    };
+    // Redis skips empty and negative arrays without a reply.
+    let count = usize::try_from(count).unwrap_or(0);
+    if count > MAX_ARGS {
+        return Err(error);
+    }
+    Ok(Some((count, size)))
+}
+
+/// How long the argument is that `line` is the head of, and how long that is.
+#[cold]
+fn bulk(line: &[u8]) -> Result<Option<(usize, usize)>, FrameError> {
+    let error = FrameError::BulkLength;
+    let Some((len, size)) = length(line, error)? else {
+        return Ok(None);
+    };
+    match usize::try_from(len) {
+        Ok(len) if len <= MAX_BULK => Ok(Some((len, size))),
+        _ => Err(error),
     }
 }
 
-/// The same for a number of any length, with or without a sign.
-#[cold]
-fn any_length(line: &[u8], error: FrameError) -> Result<Option<(i64, usize)>, FrameError> {
+/// The number that `line` starts with, and how long it is with its line end; `None` while
+/// that has not come.
+fn length(line: &[u8], error: FrameError) -> Result<Option<(i64, usize)>, FrameError> {
     let (negative, digits) = match line {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
