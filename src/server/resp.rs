@@ -1,16 +1,16 @@
 //! One connection of the RESP door.
 
+mod watch;
+
 use std::net::IpAddr;
 use std::pin::pin;
 use std::slice::from_ref;
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::Interval;
 
 use super::Shared;
 use super::observer::{BadKind, Counting, Door};
-use super::patient::{Patient, TICKS, ticks};
+use super::patient::Patient;
 use super::waiting::ask_all;
 use crate::engine::{
     Begun, Entry, Pending, PendingSettlement, Question, Request, Settling, Snapshot, Unanswered,
@@ -19,6 +19,8 @@ use crate::protocol::resp::{
     After, Ask, Frame, MAX_FRAME, Parser, Session, Settle, write_frame_error,
 };
 use crate::units::Timestamp;
+
+use watch::{Patience, Watch};
 
 /// The size of the input buffer, unless a single command is longer.
 const INPUT: usize = 16 * 1_024;
@@ -84,7 +86,7 @@ pub(super) async fn serve(
                     let _ = stream.shutdown().await;
                     return;
                 }
-                _ = watch.ticks.tick() => match watch.tick(&connection) {
+                _ = watch.ticks.tick() => match watch.tick(connection.commands, &connection.input) {
                     Patience::Left => {}
                     Patience::Idle => connection.rest(),
                     Patience::Lost => {
@@ -364,68 +366,11 @@ impl Batch<'_> {
     }
 }
 
-/// Notices commands that do not end and connections that say nothing, by a slow tick
-/// rather than by a clock reading at every command.
-struct Watch {
-    ticks: Interval,
-    /// How many ticks of silence are the end.
-    idle_ticks: u32,
-    /// How many commands had been answered at the last tick.
-    commands: u64,
-    /// How many ticks in a row have seen the same command unfinished, or silence.
-    unfinished: u32,
-    silent: u32,
-}
-
-/// What is left for the peer.
-enum Patience {
-    Left,
-    Idle,
-    Lost,
-}
-
-impl Watch {
-    fn new(request: Duration, idle: Duration) -> Watch {
-        let ticks = ticks(request);
-        let idle_ticks = idle.as_nanos().div_ceil(ticks.period().as_nanos());
-        Watch {
-            ticks,
-            idle_ticks: u32::try_from(idle_ticks).unwrap_or(u32::MAX),
-            commands: 0,
-            unfinished: 0,
-            silent: 0,
-        }
-    }
-
-    fn tick(&mut self, connection: &Connection<'_>) -> Patience {
-        if connection.commands != self.commands {
-            self.commands = connection.commands;
-            (self.unfinished, self.silent) = (0, 0);
-        }
-        if connection.input.is_empty() {
-            self.unfinished = 0;
-            self.silent = self.silent.saturating_add(1);
-            // The first tick may come just after the last command.
-            if self.silent > self.idle_ticks {
-                Patience::Lost
-            } else {
-                Patience::Idle
-            }
-        } else {
-            self.unfinished += 1;
-            if self.unfinished > TICKS {
-                Patience::Lost
-            } else {
-                Patience::Left
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::server::testing::{shared, shared_with_store};
+    use std::time::Duration;
     use tokio::io::{DuplexStream, duplex};
     use tokio::task::JoinHandle;
     use tokio::time::{self, Instant};
