@@ -1,5 +1,6 @@
 mod advice;
 mod booked;
+mod counting;
 mod gateway;
 
 use std::fmt;
@@ -13,6 +14,8 @@ use crate::names;
 use crate::rules::RuleSet;
 use crate::units::{Limit, Mode, Nanos, Series};
 use advice::Advice;
+
+pub(in crate::server) use counting::Counting;
 
 /// A way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,20 +147,10 @@ impl Observer {
         self.table.store(Arc::new(table));
     }
 
-    /// Counts one decision. Every door calls this once for each.
+    /// Counts one decision. Every door calls this once for each, or counts it among
+    /// [others](Counting::decided).
     pub fn decided(&self, door: Door, decision: &Decision<'_>) {
-        let table = self.table.load();
-        let limit = decision.limit.as_ref();
-        let observed = limit.and_then(|limit| table.of_limit(limit));
-        observed
-            .unwrap_or(&table.none)
-            .count(door, decision.outcome);
-        for said in decision.advised() {
-            let observed = table.of_series(said.limit.series);
-            if let Some(advice) = observed.and_then(|observed| observed.advice.as_ref()) {
-                advice.said(said);
-            }
-        }
+        self.counters().counting(door).decided(decision);
     }
 
     /// Records how long decisions took: `span` for `decisions` of them.
@@ -297,7 +290,7 @@ impl Observed {
         }
     }
 
-    fn count(&self, door: Door, outcome: Outcome) {
+    fn count(&self, door: Door, outcome: Outcome, times: u64) {
         let counters = self.counters.get(door as usize);
         let Some(counter) = counters.and_then(|counters| counters.get(index(outcome))) else {
             return;
@@ -312,7 +305,7 @@ impl Observed {
                     "door" => door.name(),
                 )
             })
-            .increment(1);
+            .increment(times);
     }
 }
 

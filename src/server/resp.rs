@@ -1,24 +1,26 @@
 //! One connection of the RESP door.
 
+mod watch;
+
 use std::net::IpAddr;
 use std::pin::pin;
 use std::slice::from_ref;
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::Interval;
 
 use super::Shared;
-use super::observer::{BadKind, Door};
-use super::patient::{Patient, TICKS, ticks};
+use super::observer::{BadKind, Counting, Door};
+use super::patient::Patient;
 use super::waiting::ask_all;
 use crate::engine::{
-    Begun, Entry, Pending, PendingSettlement, Question, Settling, Snapshot, Unanswered,
+    Begun, Entry, Pending, PendingSettlement, Question, Request, Settling, Snapshot, Unanswered,
 };
 use crate::protocol::resp::{
     After, Ask, Frame, MAX_FRAME, Parser, Session, Settle, write_frame_error,
 };
 use crate::units::Timestamp;
+
+use watch::{Patience, Watch};
 
 /// The size of the input buffer, unless a single command is longer.
 const INPUT: usize = 16 * 1_024;
@@ -84,7 +86,7 @@ pub(super) async fn serve(
                     let _ = stream.shutdown().await;
                     return;
                 }
-                _ = watch.ticks.tick() => match watch.tick(&connection) {
+                _ = watch.ticks.tick() => match watch.tick(connection.commands, &connection.input) {
                     Patience::Left => {}
                     Patience::Idle => connection.rest(),
                     Patience::Lost => {
@@ -149,22 +151,30 @@ impl<'s> Connection<'s> {
         let began = services.clock.local();
         let now = services.clock.to_fleet(began);
         let snapshot = services.engine.snapshot();
+        let counters = services.observer.counters();
+        let mut batch = Batch {
+            shared: self.shared,
+            snapshot: &snapshot,
+            counting: counters.counting(Door::Resp),
+            peer: self.peer,
+            now,
+        };
         let before = self.commands;
         let mut decisions = 0;
         let next = loop {
             let input = self.input.get(self.start..).unwrap_or_default();
-            let frame = match self.parser.next(input) {
+            let found = self.parser.next(input);
+            let frame = match &found {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break Next::Read,
                 Err(error) => {
-                    write_frame_error(&mut self.output, error);
+                    write_frame_error(&mut self.output, *error);
                     services.observer.bad_request(Door::Resp, BadKind::Framing);
                     break Next::Close;
                 }
             };
             let (session, output) = (&mut self.session, &mut self.output);
-            let at = (self.peer, now);
-            match command(&frame, session, output, self.shared, &snapshot, at) {
+            match batch.command(frame, session, output) {
                 Done::Decided => decisions += 1,
                 Done::Waits(waiting) => self.waiting.push((output.len(), waiting)),
                 Done::Answered(After::Continue) => {}
@@ -179,6 +189,7 @@ impl<'s> Connection<'s> {
                 break Next::Again;
             }
         };
+        drop(batch);
         if decisions > 0 {
             if self.batches.is_multiple_of(TIMED) {
                 let span = services.clock.local().since(began);
@@ -282,114 +293,75 @@ impl Waiting {
     }
 }
 
-/// Answers one command.
-fn command(
-    frame: &Frame<'_>,
-    session: &mut Session,
-    output: &mut Vec<u8>,
-    shared: &Shared,
-    snapshot: &Snapshot<'_>,
-    (peer, now): (Option<IpAddr>, Timestamp),
-) -> Done {
-    match Ask::decode(frame, output) {
-        Ok(Some(Ask::Report(request))) => {
-            let decision = match snapshot.report(&request, Entry::Charge, now) {
-                Begun::Decided(decision) => decision,
-                Begun::Pending(report) => return Done::Waits(Waiting::Report(report)),
-            };
-            shared.services.observer.reported(Door::Resp, &decision);
-            Ask::Report(request).write(output, &decision);
-            Done::Decided
+/// What the commands of one batch are answered with.
+struct Batch<'b> {
+    shared: &'b Shared,
+    snapshot: &'b Snapshot<'b>,
+    counting: Counting<'b>,
+    peer: Option<IpAddr>,
+    now: Timestamp,
+}
+
+impl Batch<'_> {
+    /// Answers one command.
+    #[inline]
+    fn command(&mut self, frame: &Frame<'_>, session: &mut Session, output: &mut Vec<u8>) -> Done {
+        // What is decoded and what is decided stays where it is: both are large.
+        let decoded = Ask::decode(frame, output);
+        let ask = match &decoded {
+            Ok(Some(ask)) => ask,
+            Ok(None) => return self.other(frame, session, output),
+            Err(after) => return Done::Answered(*after),
+        };
+        if let Ask::Report(request) = ask {
+            return self.report(ask, request, output);
         }
-        Ok(Some(ask)) => {
-            let begun = ask.ask(peer, |request| match ask.id() {
-                None => snapshot.begin(request, now),
-                Some(id) => snapshot.begin_as(request, id, now),
-            });
-            let decision = match begun {
-                Begun::Decided(decision) => decision,
-                Begun::Pending(check) => return Done::Waits(Waiting::Check(check)),
-            };
-            shared.services.observer.decided(Door::Resp, &decision);
-            ask.write(output, &decision);
-            Done::Decided
+        let begun = ask.ask(self.peer, |request| match ask.id() {
+            None => self.snapshot.begin(request, self.now),
+            Some(id) => self.snapshot.begin_as(request, id, self.now),
+        });
+        match begun {
+            Begun::Decided(ref decision) => {
+                self.counting.decided(decision);
+                ask.write(output, decision);
+                Done::Decided
+            }
+            Begun::Pending(check) => Done::Waits(Waiting::Check(check)),
         }
-        Ok(None) => match Settle::decode(frame, output) {
-            Ok(Some(said)) => settle(said, output, shared, now),
+    }
+
+    /// Records what is not asked about.
+    fn report(&self, ask: &Ask<'_>, request: &Request<'_>, output: &mut Vec<u8>) -> Done {
+        match self.snapshot.report(request, Entry::Charge, self.now) {
+            Begun::Decided(ref decision) => {
+                let observer = &self.shared.services.observer;
+                observer.reported(Door::Resp, decision);
+                ask.write(output, decision);
+                Done::Decided
+            }
+            Begun::Pending(report) => Done::Waits(Waiting::Report(report)),
+        }
+    }
+
+    /// Answers a command that is no check.
+    fn other(&self, frame: &Frame<'_>, session: &mut Session, output: &mut Vec<u8>) -> Done {
+        match Settle::decode(frame, output) {
+            Ok(Some(said)) => self.settle(said, output),
             Ok(None) => Done::Answered(session.answer(frame, output)),
             Err(after) => Done::Answered(after),
-        },
-        Err(after) => Done::Answered(after),
-    }
-}
-
-/// Settles one check.
-fn settle(said: Settle<'_>, output: &mut Vec<u8>, shared: &Shared, now: Timestamp) -> Done {
-    let services = &shared.services;
-    match said.total(|total| services.engine.settle(said.id, total, now)) {
-        Settling::Done(settlement) => {
-            services.observer.settled(Door::Resp, &settlement);
-            Settle::write(output, &settlement);
-            Done::Answered(After::Continue)
-        }
-        Settling::Pending(settlement) => Done::Waits(Waiting::Settlement(settlement)),
-    }
-}
-
-/// Notices commands that do not end and connections that say nothing, by a slow tick
-/// rather than by a clock reading at every command.
-struct Watch {
-    ticks: Interval,
-    /// How many ticks of silence are the end.
-    idle_ticks: u32,
-    /// How many commands had been answered at the last tick.
-    commands: u64,
-    /// How many ticks in a row have seen the same command unfinished, or silence.
-    unfinished: u32,
-    silent: u32,
-}
-
-/// What is left for the peer.
-enum Patience {
-    Left,
-    Idle,
-    Lost,
-}
-
-impl Watch {
-    fn new(request: Duration, idle: Duration) -> Watch {
-        let ticks = ticks(request);
-        let idle_ticks = idle.as_nanos().div_ceil(ticks.period().as_nanos());
-        Watch {
-            ticks,
-            idle_ticks: u32::try_from(idle_ticks).unwrap_or(u32::MAX),
-            commands: 0,
-            unfinished: 0,
-            silent: 0,
         }
     }
 
-    fn tick(&mut self, connection: &Connection<'_>) -> Patience {
-        if connection.commands != self.commands {
-            self.commands = connection.commands;
-            (self.unfinished, self.silent) = (0, 0);
-        }
-        if connection.input.is_empty() {
-            self.unfinished = 0;
-            self.silent = self.silent.saturating_add(1);
-            // The first tick may come just after the last command.
-            if self.silent > self.idle_ticks {
-                Patience::Lost
-            } else {
-                Patience::Idle
+    /// Settles one check.
+    fn settle(&self, said: Settle<'_>, output: &mut Vec<u8>) -> Done {
+        let services = &self.shared.services;
+        match said.total(|total| services.engine.settle(said.id, total, self.now)) {
+            Settling::Done(settlement) => {
+                services.observer.settled(Door::Resp, &settlement);
+                Settle::write(output, &settlement);
+                Done::Answered(After::Continue)
             }
-        } else {
-            self.unfinished += 1;
-            if self.unfinished > TICKS {
-                Patience::Lost
-            } else {
-                Patience::Left
-            }
+            Settling::Pending(settlement) => Done::Waits(Waiting::Settlement(settlement)),
         }
     }
 }
@@ -398,6 +370,7 @@ impl Watch {
 mod tests {
     use super::*;
     use crate::server::testing::{shared, shared_with_store};
+    use std::time::Duration;
     use tokio::io::{DuplexStream, duplex};
     use tokio::task::JoinHandle;
     use tokio::time::{self, Instant};

@@ -51,23 +51,36 @@ impl<'a> Ask<'a> {
     ///
     /// # Errors
     /// [`After::Malformed`]: the reply is in `out` already.
+    #[inline]
     pub fn decode(frame: &Frame<'a>, out: &mut Vec<u8>) -> Result<Option<Ask<'a>>, After> {
         let name = frame.arg(0).unwrap_or_default();
-        let ask = if name.eq_ignore_ascii_case(b"CL.THROTTLE") {
-            throttle(frame)
-        } else if name.eq_ignore_ascii_case(b"TG.CHECK") {
-            check(frame)
-        } else if name.eq_ignore_ascii_case(b"TG.REPORT") {
-            stated(frame, "tg.report", frame.count()).map(Ask::Report)
-        } else if name.eq_ignore_ascii_case(b"TG.MATCH") {
-            Matched::read(frame).map(|matched| Ask::Match(Box::new(matched)))
+        // Each answer is made in its place, at the end: moving it would cost as much.
+        if is(name, b"TG.CHECK") {
+            match check(frame) {
+                Ok((stated, id)) => Ok(Some(Ask::Check(stated.request(), id))),
+                Err(error) => Err(malformed(error, out)),
+            }
+        } else if is(name, b"CL.THROTTLE") {
+            match throttle(frame) {
+                Ok((key, quota, cost)) => {
+                    let subject = Subject::Throttle { key, quota };
+                    Ok(Some(Ask::Throttle(Request { subject, cost })))
+                }
+                Err(error) => Err(malformed(error, out)),
+            }
+        } else if is(name, b"TG.REPORT") {
+            match Stated::read(frame, "tg.report", frame.count()) {
+                Ok(stated) => Ok(Some(Ask::Report(stated.request()))),
+                Err(error) => Err(malformed(error, out)),
+            }
+        } else if is(name, b"TG.MATCH") {
+            match Matched::read(frame) {
+                Ok(matched) => Ok(Some(Ask::Match(Box::new(matched)))),
+                Err(error) => Err(malformed(error, out)),
+            }
         } else {
-            return Ok(None);
-        };
-        ask.map(Some).map_err(|error| {
-            reply::error(out, format_args!("ERR {error}"));
-            After::Malformed
-        })
+            Ok(None)
+        }
     }
 
     /// Hands what the engine is to decide to `decide`. `peer` is the address of the asker
@@ -114,7 +127,29 @@ impl<'a> Ask<'a> {
     }
 }
 
-fn throttle<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError<'a>> {
+/// Whether a command's `name` is `word`, in any case. Where `word` is known, which takes
+/// inlining, all letters are compared at once.
+#[inline(always)]
+fn is<const N: usize>(name: &[u8], word: &[u8; N]) -> bool {
+    let Ok(name) = <&[u8; N]>::try_from(name) else {
+        return false;
+    };
+    let mut differs = 0;
+    for (theirs, ours) in name.iter().zip(word) {
+        let case = if ours.is_ascii_alphabetic() { 0x20 } else { 0 };
+        differs |= (theirs ^ ours) & !case;
+    }
+    differs == 0
+}
+
+#[cold]
+fn malformed(error: AskError<'_>, out: &mut Vec<u8>) -> After {
+    reply::error(out, format_args!("ERR {error}"));
+    After::Malformed
+}
+
+/// `CL.THROTTLE key max_burst count period [cost]`.
+fn throttle<'a>(frame: &Frame<'a>) -> Result<(&'a [u8], Quota, Cost), AskError<'a>> {
     let (Some(key), Some(max_burst), Some(count), Some(period), 5..=6) = (
         frame.arg(1),
         frame.arg(2),
@@ -137,49 +172,76 @@ fn throttle<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError<'a>> {
         Some(capacity),
     )
     .map_err(AskError::Quota)?;
-    Ok(Ask::Throttle(Request {
-        subject: Subject::Throttle { key, quota },
-        cost,
-    }))
+    Ok((key, quota, cost))
 }
 
 /// `TG.CHECK rule key [cost [tier]] [ID id]`.
-fn check<'a>(frame: &Frame<'a>) -> Result<Ask<'a>, AskError<'a>> {
+#[inline]
+fn check<'a>(frame: &Frame<'a>) -> Result<(Stated<'a>, Option<CheckId<'a>>), AskError<'a>> {
     let count = frame.count();
     // A cost is a number, so where one may stand, `ID` is the option.
     let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"ID");
     let named = matches!(count, 5..=7) && frame.arg(count - 2).is_some_and(is_option);
     let id = frame.arg(count - 1).filter(|_| named).map(id).transpose()?;
     let end = if named { count - 2 } else { count };
-    Ok(Ask::Check(stated(frame, "tg.check", end)?, id))
+    Ok((Stated::read(frame, "tg.check", end)?, id))
 }
 
-/// `rule key [cost [tier]]` behind the name of the command, up to the argument `end`.
-fn stated<'a>(
-    frame: &Frame<'a>,
-    command: &'static str,
-    end: usize,
-) -> Result<Request<'a>, AskError<'a>> {
-    let arg = |at: usize| frame.arg(at).filter(|_| at < end);
-    let (Some(rule), Some(key), 3..=5) = (arg(1), arg(2), end) else {
-        return Err(AskError::Arity(command));
-    };
-    let rule = utf8(rule, "rule")?;
-    let cost = cost(arg(3))?;
-    let tier = match arg(4) {
-        None => None,
-        Some(tier) => Some(utf8(tier, "tier")?),
-    };
-    Ok(Request {
-        subject: Subject::Rule { rule, key, tier },
-        cost,
-    })
+/// A check of a rule, as its command states it.
+struct Stated<'a> {
+    rule: &'a str,
+    key: &'a [u8],
+    cost: Cost,
+    tier: Option<&'a str>,
+}
+
+impl<'a> Stated<'a> {
+    /// `rule key [cost [tier]]` behind the name of the command, up to the argument `end`.
+    #[inline]
+    fn read(
+        frame: &Frame<'a>,
+        command: &'static str,
+        end: usize,
+    ) -> Result<Stated<'a>, AskError<'a>> {
+        let (Some(rule), Some(key), 3..=5) = (frame.arg(1), frame.arg(2), end) else {
+            return Err(AskError::Arity(command));
+        };
+        let rule = utf8(rule, "rule")?;
+        let (mut cost, mut tier) = (Cost::ONE, None);
+        if end > 3 {
+            cost = self::cost(frame.arg(3))?;
+        }
+        if let (5, Some(said)) = (end, frame.arg(4)) {
+            tier = Some(utf8(said, "tier")?);
+        }
+        Ok(Stated {
+            rule,
+            key,
+            cost,
+            tier,
+        })
+    }
+
+    #[inline]
+    fn request(self) -> Request<'a> {
+        let Stated {
+            rule,
+            key,
+            cost,
+            tier,
+        } = self;
+        Request {
+            subject: Subject::Rule { rule, key, tier },
+            cost,
+        }
+    }
 }
 
 pub(super) fn id(text: &[u8]) -> Result<CheckId<'_>, AskError<'static>> {
     CheckId::new(text).ok_or(AskError::Id)
 }
 
+#[inline]
 pub(super) fn utf8<'a>(text: &'a [u8], what: &'static str) -> Result<&'a str, AskError<'a>> {
     std::str::from_utf8(text).map_err(|_| AskError::Text(what))
 }
@@ -233,12 +295,14 @@ fn five(
     unit: fn(Nanos) -> u64,
 ) {
     let limit = decision.figures();
-    reply::array(out, 5);
-    reply::integer(out, i64::from(limited));
-    reply::integer(out, figure(limit.map(|limit| limit.limit)));
-    reply::integer(out, figure(limit.map(|limit| limit.remaining)));
-    reply::integer(out, figure(retry.map(unit)));
-    reply::integer(out, figure(limit.map(|limit| unit(limit.reset_after))));
+    let figures = [
+        i64::from(limited),
+        figure(limit.map(|limit| limit.limit)),
+        figure(limit.map(|limit| limit.remaining)),
+        figure(retry.map(unit)),
+        figure(limit.map(|limit| unit(limit.reset_after))),
+    ];
+    reply::integers(out, figures);
 }
 
 /// −1 for what does not exist; the largest number for what is larger.

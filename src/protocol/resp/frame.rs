@@ -1,5 +1,3 @@
-use smallvec::SmallVec;
-
 use super::inline;
 
 /// The most arguments of one command, its name among them.
@@ -51,7 +49,7 @@ pub(super) struct Span {
 #[derive(Debug, Default)]
 pub struct Parser {
     state: State,
-    args: SmallVec<[Span; 8]>,
+    args: Vec<Span>,
     /// Everything before this offset of the frame is understood.
     at: usize,
     /// The arguments of an inline command with quotes, without them.
@@ -65,10 +63,12 @@ enum State {
     Start,
     /// In an inline command, looking for its end.
     Inline,
-    /// In an array, before the head of an argument; so many arguments are missing.
-    Head { missing: usize },
-    /// In an array, before an argument of `len` bytes; `missing` counts it too.
-    Bulk { missing: usize, len: usize },
+    /// In an array, of which so many arguments are missing. Of the next one the head is
+    /// understood if its length is `known`.
+    Array {
+        missing: usize,
+        known: Option<usize>,
+    },
     /// The last frame was complete, and was handed out.
     Done,
 }
@@ -108,71 +108,78 @@ impl Parser {
     ///
     /// # Errors
     /// [`FrameError`]: nothing that follows can be understood; end the connection.
+    #[inline]
     pub fn next<'p>(&'p mut self, input: &'p [u8]) -> Result<Option<Frame<'p>>, FrameError> {
-        loop {
-            match self.state {
-                State::Done => self.forget(),
-                State::Start => match input.first() {
+        if self.state == State::Done {
+            self.forget();
+        }
+        if self.state == State::Start {
+            let (missing, size) = match input {
+                [] => return Ok(None),
+                [b'*', count @ b'0'..=b'9', b'\r', b'\n', ..] => (usize::from(count - b'0'), 4),
+                [b'*', line @ ..] => match count(line)? {
+                    Some((count, size)) => (count, 1 + size),
                     None => return Ok(None),
-                    Some(b'*') => {
-                        let Some(count) = self.length_line(input, FrameError::ArrayLength)? else {
-                            return Ok(None);
-                        };
-                        // Redis skips empty and negative arrays without a reply.
-                        let missing = usize::try_from(count).unwrap_or(0);
-                        if missing > MAX_ARGS {
-                            return Err(FrameError::ArrayLength);
-                        }
-                        self.state = State::Head { missing };
-                    }
-                    Some(_) => self.state = State::Inline,
                 },
-                State::Inline => return self.inline(input),
-                State::Head { missing: 0 } => {
-                    self.state = State::Done;
-                    return Ok(Some(Frame {
-                        spans: &self.args,
-                        bytes: input,
-                        size: self.at,
-                    }));
+                _ => {
+                    self.state = State::Inline;
+                    return self.inline(input);
                 }
-                State::Head { missing } => {
-                    match input.get(self.at) {
-                        None => return Ok(None),
-                        Some(b'$') => {}
-                        Some(other) => return Err(FrameError::NotABulk(*other)),
+            };
+            self.at = size;
+            let known = None;
+            self.state = State::Array { missing, known };
+        }
+        match self.state {
+            State::Array { missing, known } => self.array(input, missing, known),
+            State::Start | State::Inline | State::Done => self.inline(input),
+        }
+    }
+
+    /// Reads the arguments of an array that are still missing.
+    #[inline]
+    fn array<'p>(
+        &'p mut self,
+        input: &'p [u8],
+        mut missing: usize,
+        mut known: Option<usize>,
+    ) -> Result<Option<Frame<'p>>, FrameError> {
+        let mut at = self.at;
+        while missing > 0 {
+            let len = match known.take() {
+                Some(len) => len,
+                None => match head(input.get(at..).unwrap_or_default(), at)? {
+                    Some((len, size)) => {
+                        at += size;
+                        len
                     }
-                    let Some(len) = self.length_line(input, FrameError::BulkLength)? else {
-                        return Ok(None);
-                    };
-                    let len = usize::try_from(len).map_err(|_| FrameError::BulkLength)?;
-                    if len > MAX_BULK {
-                        return Err(FrameError::BulkLength);
-                    }
-                    if self.at + len + 2 > MAX_FRAME {
-                        return Err(FrameError::FrameTooLong);
-                    }
-                    self.state = State::Bulk { missing, len };
-                }
-                State::Bulk { missing, len } => {
-                    let span = Span {
-                        start: self.at,
-                        end: self.at + len,
-                    };
-                    let Some(end) = input.get(span.end..span.end + 2) else {
-                        return Ok(None);
-                    };
-                    if end != b"\r\n" {
-                        return Err(FrameError::BulkEnd);
-                    }
-                    self.args.push(span);
-                    self.at = span.end + 2;
-                    self.state = State::Head {
-                        missing: missing - 1,
-                    };
+                    None => break,
+                },
+            };
+            let end = at + len;
+            match input.get(end..end + 2) {
+                Some(b"\r\n") => {}
+                Some(_) => return Err(FrameError::BulkEnd),
+                None => {
+                    known = Some(len);
+                    break;
                 }
             }
+            self.args.push(Span { start: at, end });
+            at = end + 2;
+            missing -= 1;
         }
+        self.at = at;
+        if missing > 0 {
+            self.state = State::Array { missing, known };
+            return Ok(None);
+        }
+        self.state = State::Done;
+        Ok(Some(Frame {
+            spans: &self.args,
+            bytes: input,
+            size: at,
+        }))
     }
 
     fn forget(&mut self) {
@@ -182,43 +189,6 @@ impl Parser {
         if self.unquoted.capacity() > 0 {
             self.unquoted = Vec::new();
         }
-    }
-
-    /// The number of the line at `at` (kind, digits, line end), which it steps over.
-    fn length_line(&mut self, input: &[u8], error: FrameError) -> Result<Option<i64>, FrameError> {
-        let line = input.get(self.at + 1..).unwrap_or_default();
-        // Most lengths have one digit.
-        if let [digit @ b'0'..=b'9', b'\r', b'\n', ..] = line {
-            self.at += 4;
-            return Ok(Some(i64::from(digit - b'0')));
-        }
-        let (negative, digits) = match line {
-            [b'-', digits @ ..] => (true, digits),
-            digits => (false, digits),
-        };
-        let mut value = 0_i64;
-        for (index, byte) in digits.iter().enumerate() {
-            match byte {
-                b'0'..=b'9' if index < MAX_LENGTH_LINE => {
-                    value = value
-                        .checked_mul(10)
-                        .and_then(|value| value.checked_add(i64::from(byte - b'0')))
-                        .ok_or(error)?;
-                }
-                b'\r' if index > 0 => {
-                    return match digits.get(index + 1) {
-                        None => Ok(None),
-                        Some(b'\n') => {
-                            self.at += 1 + usize::from(negative) + index + 2;
-                            Ok(Some(if negative { -value } else { value }))
-                        }
-                        Some(_) => Err(error),
-                    };
-                }
-                _ => return Err(error),
-            }
-        }
-        Ok(None)
     }
 
     fn inline<'p>(&'p mut self, input: &'p [u8]) -> Result<Option<Frame<'p>>, FrameError> {
@@ -246,6 +216,90 @@ impl Parser {
             size: end + 1,
         }))
     }
+}
+
+/// The length of the argument that `rest` starts with, and that of this head; `None`
+/// while its end has not come. The head lies `at` bytes behind the start of the frame.
+#[inline]
+fn head(rest: &[u8], at: usize) -> Result<Option<(usize, usize)>, FrameError> {
+    let digit = |byte: &u8| usize::from(byte - b'0');
+    let (len, size) = match rest {
+        // Most lengths have one digit, and nearly all others two.
+        [b'$', one @ b'0'..=b'9', b'\r', b'\n', ..] => (digit(one), 4),
+        [b'$', ten @ b'0'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            (digit(ten) * 10 + digit(one), 5)
+        }
+        [] => return Ok(None),
+        [b'$', line @ ..] => match bulk(line)? {
+            Some((len, size)) => (len, 1 + size),
+            None => return Ok(None),
+        },
+        [other, ..] => return Err(FrameError::NotABulk(*other)),
+    };
+    if at + size + len + 2 > MAX_FRAME {
+        return Err(FrameError::FrameTooLong);
+    }
+    Ok(Some((len, size)))
+}
+
+/// How many arguments the array has that `line` is the head of, and how long that is.
+#[cold]
+fn count(line: &[u8]) -> Result<Option<(usize, usize)>, FrameError> {
+    let error = FrameError::ArrayLength;
+    let Some((count, size)) = length(line, error)? else {
+        return Ok(None);
+    };
+    // Redis skips empty and negative arrays without a reply.
+    let count = usize::try_from(count).unwrap_or(0);
+    if count > MAX_ARGS {
+        return Err(error);
+    }
+    Ok(Some((count, size)))
+}
+
+/// How long the argument is that `line` is the head of, and how long that is.
+#[cold]
+fn bulk(line: &[u8]) -> Result<Option<(usize, usize)>, FrameError> {
+    let error = FrameError::BulkLength;
+    let Some((len, size)) = length(line, error)? else {
+        return Ok(None);
+    };
+    match usize::try_from(len) {
+        Ok(len) if len <= MAX_BULK => Ok(Some((len, size))),
+        _ => Err(error),
+    }
+}
+
+/// The number that `line` starts with, and how long it is with its line end; `None` while
+/// that has not come.
+fn length(line: &[u8], error: FrameError) -> Result<Option<(i64, usize)>, FrameError> {
+    let (negative, digits) = match line {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let mut value = 0_i64;
+    for (index, byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' if index < MAX_LENGTH_LINE => {
+                value = value
+                    .checked_mul(10)
+                    .and_then(|value| value.checked_add(i64::from(byte - b'0')))
+                    .ok_or(error)?;
+            }
+            b'\r' if index > 0 => {
+                return match digits.get(index + 1) {
+                    None => Ok(None),
+                    Some(b'\n') => {
+                        let value = if negative { -value } else { value };
+                        Ok(Some((value, usize::from(negative) + index + 2)))
+                    }
+                    Some(_) => Err(error),
+                };
+            }
+            _ => return Err(error),
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -10,16 +10,23 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
         [b'1'..=b'9', ..] => {}
         _ => return None,
     }
-    digits.iter().try_fold(0_i64, |value, byte| {
-        let digit = i64::from(byte.checked_sub(b'0').filter(|digit| *digit <= 9)?);
-        let value = value.checked_mul(10)?;
-        if negative {
-            value.checked_sub(digit)
-        } else {
-            value.checked_add(digit)
-        }
-    })
+    if digits.len() > MOST_DIGITS {
+        return None;
+    }
+    let mut value = 0_u64;
+    for byte in digits {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit <= 9)?;
+        value = value * 10 + u64::from(digit);
+    }
+    if negative {
+        0_i64.checked_sub_unsigned(value)
+    } else {
+        i64::try_from(value).ok()
+    }
 }
+
+/// So many digits has the largest number of 63 bits, and any number of so many fits into 64.
+const MOST_DIGITS: usize = 19;
 
 /// Reads a whole number that is not negative.
 pub(super) fn natural(text: &[u8]) -> Option<u64> {
@@ -42,7 +49,7 @@ mod tests {
 
     #[test]
     fn nothing_else_is_a_number() {
-        let others: [&[u8]; 14] = [
+        let others: [&[u8]; 16] = [
             b"",
             b"-",
             b"-0",
@@ -56,6 +63,8 @@ mod tests {
             b"abc",
             b"5\0",
             b"9223372036854775808",
+            b"-9223372036854775809",
+            b"9999999999999999999",
             b"100000000000000000000000000000",
         ];
         for text in others {

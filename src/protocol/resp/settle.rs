@@ -60,11 +60,13 @@ impl<'a> Settle<'a> {
             }
             Settled::Now | Settled::Late | Settled::Before => {
                 let figure = |value| i64::try_from(value).unwrap_or(i64::MAX);
-                reply::array(out, 4);
-                reply::integer(out, i64::from(settlement.outcome != Settled::Before));
-                reply::integer(out, figure(settlement.most(Effect::Charged).get()));
-                reply::integer(out, figure(settlement.most(Effect::Refunded).get()));
-                reply::integer(out, i64::try_from(settlement.late()).unwrap_or(i64::MAX));
+                let figures = [
+                    i64::from(settlement.outcome != Settled::Before),
+                    figure(settlement.most(Effect::Charged).get()),
+                    figure(settlement.most(Effect::Refunded).get()),
+                    i64::try_from(settlement.late()).unwrap_or(i64::MAX),
+                ];
+                reply::integers(out, figures);
                 return;
             }
         };
