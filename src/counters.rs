@@ -124,6 +124,19 @@ impl Counters {
             drop(cell);
             return self.settle(key, touch);
         }
+        self.take_new(limit, quota, key, cost, now)
+    }
+
+    /// The same for a key that has no cell.
+    #[inline(never)]
+    fn take_new(
+        &self,
+        limit: &Arc<Limit>,
+        quota: &Quota,
+        key: Key,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Taken {
         if cost.is_peek() {
             return self.probe_unknown(limit, quota, key, cost, now);
         }
@@ -173,11 +186,7 @@ impl Counters {
         now: Timestamp,
     ) -> Taken {
         match self.bank(key).get_mut(&key) {
-            Some(mut cell) => {
-                let touch = cell.probe(limit, quota, cost, now, &self.fleet);
-                drop(cell);
-                self.settle(key, touch)
-            }
+            Some(mut cell) => cell.probe(limit, quota, cost, now, &self.fleet),
             None => self.probe_unknown(limit, quota, key, cost, now),
         }
     }
@@ -195,7 +204,7 @@ impl Counters {
         if let Some(announced) = self.unknown.look(key, now) {
             let _quiet = cell.announce(announced, now, &self.fleet);
         }
-        let mut taken = self.settle(key, cell.probe(limit, quota, cost, now, &self.fleet));
+        let mut taken = cell.probe(limit, quota, cost, now, &self.fleet);
         let lent = limit.consistency == Consistency::Bounded && self.fleet.has_store();
         if lent && matches!(taken.outcome.verdict, Verdict::Admitted { .. }) {
             taken.by = By::Store;
@@ -371,16 +380,13 @@ impl Counters {
         &self.banks[self.turn_of(key)]
     }
 
-    fn settle(&self, key: Key, touch: cell::Touch) -> Taken {
-        self.tell(key, touch.signal);
-        Taken {
-            outcome: touch.outcome,
-            stale: touch.stale,
-            at: touch.at,
-            by: touch.by,
-        }
+    #[inline]
+    fn settle(&self, key: Key, (taken, signal): (Taken, Signal)) -> Taken {
+        self.tell(key, signal);
+        taken
     }
 
+    #[inline]
     fn tell(&self, key: Key, signal: Signal) {
         if signal == Signal::Dirty && self.dirty.push(key).is_err() {
             self.missed.store(true, Ordering::Relaxed);

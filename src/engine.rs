@@ -24,7 +24,7 @@ use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 
 use crate::algorithms::Verdict;
-use crate::counters::{By, Counters, StoreHealth, Taken};
+use crate::counters::{By, Counters, StoreHealth};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
 use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp};
 use judged::{Judged, Tally};
@@ -186,7 +186,7 @@ impl Snapshot<'_> {
         }
         let mut tally = self.tally(&applied);
         let asked = self.judge(&applied, request.cost, now, &mut tally);
-        for index in asked {
+        for &index in &asked {
             self.engine
                 .take_without_store(&mut tally, index, &applied[index], request.cost, now);
         }
@@ -301,20 +301,22 @@ impl Engine {
         limit.consistency != Consistency::Local && (lost || keeps_to_its_share)
     }
 
+    #[inline]
     fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
         self.take_by(applied, cost, now, self.is_lost(applied.limit))
     }
 
     /// Takes `cost`, by the limit's policy if the store is `lost` to it.
+    #[inline]
     fn take_by(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp, lost: bool) -> Judged {
-        let mut taken_at = None;
-        let judged = self.look(applied, cost, lost, |counters, quota| {
+        self.look(applied, cost, lost, |counters, quota| {
             let taken = counters.take(applied.limit, quota, applied.key, cost, now);
             let admitted = matches!(taken.outcome.verdict, Verdict::Admitted { .. });
-            taken_at = (admitted && !cost.is_peek()).then_some(taken.at);
-            taken
-        });
-        Judged { taken_at, ..judged }
+            Judged {
+                taken_at: (admitted && !cost.is_peek()).then_some(taken.at),
+                ..Judged::new(taken)
+            }
+        })
     }
 
     fn probe(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
@@ -323,12 +325,13 @@ impl Engine {
 
     fn probe_by(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp, lost: bool) -> Judged {
         self.look(applied, cost, lost, |counters, quota| {
-            counters.probe(applied.limit, quota, applied.key, cost, now)
+            Judged::new(counters.probe(applied.limit, quota, applied.key, cost, now))
         })
     }
 
     /// Lets the limit at `index`, which should have been asked about at the store, go by
     /// its policy for a lost one.
+    #[cold]
     fn take_without_store(
         &self,
         tally: &mut Tally,
@@ -370,6 +373,7 @@ impl Engine {
     }
 
     /// Gives back all that was taken.
+    #[cold]
     fn give_back(&self, tally: &mut Tally, now: Timestamp) {
         for (key, cost, at) in tally.taken.drain(..) {
             self.counters.give_back(key, cost, at, now);
@@ -377,22 +381,34 @@ impl Engine {
     }
 
     /// Asks the cell under the quota that the store's health leaves it.
+    #[inline]
     fn look(
         &self,
         applied: &Applied<'_>,
         cost: Cost,
         lost: bool,
-        ask: impl FnOnce(&Counters, &Quota) -> Taken,
+        ask: impl FnOnce(&Counters, &Quota) -> Judged,
+    ) -> Judged {
+        if lost {
+            self.look_without_store(applied, cost, ask)
+        } else {
+            ask(&self.counters, &applied.limit.quota)
+        }
+    }
+
+    #[cold]
+    fn look_without_store(
+        &self,
+        applied: &Applied<'_>,
+        cost: Cost,
+        ask: impl FnOnce(&Counters, &Quota) -> Judged,
     ) -> Judged {
         let counters = &self.counters;
         let limit = applied.limit;
         let quota = &limit.quota;
-        if !lost {
-            return Judged::new(ask(counters, quota));
-        }
         if limit.consistency == Consistency::Bounded {
             // What the store has lent before may still be spent.
-            let judged = Judged::new(ask(counters, quota));
+            let judged = ask(counters, quota);
             return match (judged.by, limit.on_store_loss) {
                 (By::Cell, _) => judged,
                 (By::Store, StoreLoss::Open) => Judged {
@@ -403,10 +419,10 @@ impl Engine {
             };
         }
         match limit.on_store_loss {
-            StoreLoss::Local => Judged::new(ask(counters, quota)),
+            StoreLoss::Local => ask(counters, quota),
             StoreLoss::Share => {
                 let share = quota.share(counters.fleet().nodes());
-                let judged = Judged::new(ask(counters, &share));
+                let judged = ask(counters, &share);
                 // What no share can hold, the whole limit may, when the store is back.
                 let too_large = judged.outcome == Outcome::Impossible;
                 if too_large && cost.get() <= quota.capacity() {
@@ -419,10 +435,9 @@ impl Engine {
             }
             StoreLoss::Open => {
                 // What the limit would admit is counted; what goes beyond is not.
-                let judged = Judged::new(ask(counters, quota));
                 Judged {
                     outcome: Outcome::Bypassed,
-                    ..judged
+                    ..ask(counters, quota)
                 }
             }
             StoreLoss::Closed => Judged::UNAVAILABLE,

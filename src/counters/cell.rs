@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::body::Body;
 use super::edge::Edge;
 use super::marks::{Marks, Told};
-use super::{By, Fleet, Space};
+use super::{By, Fleet, Space, Taken};
 use crate::algorithms::{Outcome, Verdict};
 use crate::policy::{Pressure, trusted_for};
 use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp};
@@ -42,17 +42,6 @@ pub(super) enum Signal {
     Dirty,
 }
 
-/// What a touch of a cell answers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Touch {
-    pub(super) outcome: Outcome,
-    pub(super) stale: Option<Nanos>,
-    pub(super) signal: Signal,
-    /// The moment that the cost counts for.
-    pub(super) at: Timestamp,
-    pub(super) by: By,
-}
-
 impl Cell {
     pub(super) fn new(limit: &Arc<Limit>) -> Cell {
         Cell {
@@ -71,23 +60,19 @@ impl Cell {
         cost: Cost,
         now: Timestamp,
         fleet: &Fleet,
-    ) -> Touch {
+    ) -> (Taken, Signal) {
         self.turn(limit, now, fleet);
         if self.edge.is_none() && limit.consistency == Consistency::Bounded && fleet.has_store() {
             self.make_edge(cost, now, fleet);
         }
         if let Some(mut edge) = self.edge.take() {
-            let touch = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
+            let taken = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
             self.edge = Some(edge);
-            let remaining = self.remaining(quota, touch.outcome.remaining, now);
+            let remaining = self.remaining(quota, taken.outcome.remaining, now);
             self.note_whether_full(remaining);
             let signal = self.signal(remaining, now, fleet);
-            let outcome = self.told(touch.outcome, cost, now, fleet);
-            return Touch {
-                outcome,
-                signal,
-                ..touch
-            };
+            let outcome = self.told(taken.outcome, cost, now, fleet);
+            return (Taken { outcome, ..taken }, signal);
         }
         let outcome = self.take_under(quota, cost, now, fleet);
         let charged = match outcome.verdict {
@@ -114,13 +99,13 @@ impl Cell {
             }
             signal = self.signal(remaining, now, fleet);
         }
-        Touch {
+        let taken = Taken {
             outcome,
             stale: self.marks.stale(now),
-            signal,
             at,
             by: By::Cell,
-        }
+        };
+        (taken, signal)
     }
 
     /// The same, for a cell near its limit: what the view admits is admitted from the
@@ -132,7 +117,7 @@ impl Cell {
         cost: Cost,
         now: Timestamp,
         fleet: &Fleet,
-    ) -> Touch {
+    ) -> Taken {
         let terms = self.terms(fleet);
         if !cost.is_peek() {
             edge.arrive(cost, &terms, now);
@@ -185,10 +170,9 @@ impl Cell {
             let at = self.body.moment(quota, now);
             self.body.record_charge(quota, cost, at);
         }
-        Touch {
+        Taken {
             outcome,
             stale: self.stale(Some(edge), now),
-            signal: Signal::Quiet,
             at: self.body.moment(quota, now),
             by,
         }
@@ -217,13 +201,12 @@ impl Cell {
         cost: Cost,
         now: Timestamp,
         fleet: &Fleet,
-    ) -> Touch {
+    ) -> Taken {
         self.turn(limit, now, fleet);
         let outcome = self.probe_under(quota, cost, now, fleet);
-        Touch {
+        Taken {
             outcome,
             stale: self.stale(self.edge.as_deref(), now),
-            signal: Signal::Quiet,
             at: now,
             by: By::Cell,
         }

@@ -218,12 +218,13 @@ impl KeyHasher {
 
     /// The key of an identity of one component: the same as by [`KeyHasher::key`],
     /// without a buffer between.
-    #[inline]
+    // Inlined even so, because names are constants, and their words are known then.
+    #[inline(always)]
     pub fn key_of(&self, name: &str, value: &[u8]) -> Key {
         let mut hasher = self.0;
-        hasher.write_u64(lengths(name, Some(value)));
+        hasher.write(&lengths(name, Some(value)).to_le_bytes());
         for word in words(name) {
-            hasher.write_u64(word);
+            hasher.write(&word.to_le_bytes());
         }
         let hash = hasher.hash(value);
         Key([hash.h1, hash.h2])

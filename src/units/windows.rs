@@ -52,9 +52,10 @@ impl Windows {
     pub fn holds(self, id: WindowId, now: Timestamp) -> bool {
         match self {
             Windows::Even(length) => {
-                let start = u128::from(id.get()) * u128::from(length.get());
-                let now = u128::from(now.as_nanos());
-                now >= start && now - start < u128::from(length.get())
+                // What begins after the end of time holds nothing.
+                let start = id.get().checked_mul(length.get());
+                let since = start.and_then(|start| now.as_nanos().checked_sub(start));
+                since.is_some_and(|since| since < length.get())
             }
             Windows::Calendar(calendar) => {
                 let (start, length) = calendar.span(id);
