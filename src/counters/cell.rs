@@ -53,6 +53,7 @@ impl Cell {
     }
 
     /// Takes `cost` under `quota`, which is the limit's own or a share of it.
+    #[inline]
     pub(super) fn take(
         &mut self,
         limit: &Arc<Limit>,
@@ -65,14 +66,8 @@ impl Cell {
         if self.edge.is_none() && limit.consistency == Consistency::Bounded && fleet.has_store() {
             self.make_edge(cost, now, fleet);
         }
-        if let Some(mut edge) = self.edge.take() {
-            let taken = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
-            self.edge = Some(edge);
-            let remaining = self.remaining(quota, taken.outcome.remaining, now);
-            self.note_whether_full(remaining);
-            let signal = self.signal(remaining, now, fleet);
-            let outcome = self.told(taken.outcome, cost, now, fleet);
-            return (Taken { outcome, ..taken }, signal);
+        if let Some(edge) = self.edge.take() {
+            return self.take_with(edge, quota, cost, now, fleet);
         }
         let outcome = self.take_under(quota, cost, now, fleet);
         let charged = match outcome.verdict {
@@ -93,7 +88,7 @@ impl Cell {
                 self.body.record_charge(quota, cost, at);
             }
             let remaining = self.remaining(quota, outcome.remaining, now);
-            if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
+            if self.is_near_the_edge(remaining, now, fleet) {
                 self.make_edge(cost, now, fleet);
                 self.note_whether_full(remaining);
             }
@@ -108,8 +103,26 @@ impl Cell {
         (taken, signal)
     }
 
-    /// The same, for a cell near its limit: what the view admits is admitted from the
-    /// lease, or without one where the policy has it so.
+    /// The same, for a cell near its limit, whose `edge` is back in it afterwards.
+    #[inline(never)]
+    fn take_with(
+        &mut self,
+        mut edge: Box<Edge>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> (Taken, Signal) {
+        let taken = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
+        self.edge = Some(edge);
+        let remaining = self.remaining(quota, taken.outcome.remaining, now);
+        self.note_whether_full(remaining);
+        let signal = self.signal(remaining, now, fleet);
+        let outcome = self.told(taken.outcome, cost, now, fleet);
+        (Taken { outcome, ..taken }, signal)
+    }
+
+    /// Takes near the limit: what the view admits is admitted from the lease, or without one where the policy has it so.
     fn take_at_the_edge(
         &mut self,
         edge: &mut Edge,
@@ -288,6 +301,7 @@ impl Cell {
 
     /// Brings the cell to `limit` (a reload may have changed it) and to `now`.
     /// Costs that nobody can read any more are given up, and counted.
+    #[inline]
     pub(super) fn turn(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
         if !Arc::ptr_eq(&self.limit, limit) {
             self.adopt(limit, now, fleet);
@@ -295,58 +309,73 @@ impl Cell {
         if let Some(edge) = &mut self.edge {
             edge.keep_time(now);
         }
-        let expired = match &mut self.body {
-            Body::Window { state, ledger } => {
-                let before = state.id();
-                state.roll(&self.limit.quota, now);
-                let expired = ledger.turn(before, state.id());
-                if before != state.id()
-                    && let Some(edge) = &mut self.edge
-                {
-                    let follows = before.next() == state.id();
-                    let lent = Cost::new(if follows { edge.next } else { 0 });
-                    let left = Cost::new(edge.turn(follows, state.id()));
-                    let weighed = limit.quota.algorithm() == Algorithm::SlidingWindow;
-                    if follows && (weighed || edge.closing.is_some()) {
-                        // It would be weighed, or read, as if it had been used.
-                        ledger.previous.give_back(left);
-                    }
-                    ledger.current.lend(lent);
-                    if std::mem::take(&mut edge.next_is_void) {
-                        edge.hold = 0;
-                        ledger.current.give_back(lent);
-                    }
-                    // Calm for a whole window: it is no longer near its limit.
-                    // What is small because the store kept silent says nothing.
-                    let told = self.marks.heard() >= limit.quota.windows().start(before);
-                    let small = state.previous() < limit.quota.capacity() / 4;
-                    let calm = !follows || (small && told);
-                    if calm && limit.consistency != Consistency::Bounded {
-                        ledger.current.give_back(Cost::new(edge.hold));
-                        self.edge = None;
-                    }
+        match &mut self.body {
+            Body::Window { state, .. } => {
+                if !limit.quota.windows().holds(state.id(), now) {
+                    self.turn_window(now, fleet);
                 }
-                expired
             }
             Body::Bucket { state, ledger } => {
                 ledger.age(state.at(), now);
-                state.age(&self.limit.quota, now);
-                0
+                state.age(&limit.quota, now);
             }
-            Body::Log(log) => {
-                let space = Space::of(&self.limit.quota);
-                let part = space.window(now);
-                if let Some(edge) = &mut self.edge
-                    && edge.lent_in != part
-                {
-                    let before = edge.lent_in;
-                    let left = Cost::new(edge.turn(false, part));
-                    log.account(before).account.give_back(left);
-                }
-                log.turn(space, now)
-            }
+            Body::Log(_) => self.turn_log(now, fleet),
+        }
+    }
+
+    /// Goes on to the window of `now`.
+    #[inline(never)]
+    fn turn_window(&mut self, now: Timestamp, fleet: &Fleet) {
+        let Body::Window { state, ledger } = &mut self.body else {
+            return;
         };
-        fleet.add_expired(expired);
+        let limit = &self.limit;
+        let before = state.id();
+        state.roll(&limit.quota, now);
+        fleet.add_expired(ledger.turn(before, state.id()));
+        let Some(edge) = self.edge.as_mut().filter(|_| before != state.id()) else {
+            return;
+        };
+        let follows = before.next() == state.id();
+        let lent = Cost::new(if follows { edge.next } else { 0 });
+        let left = Cost::new(edge.turn(follows, state.id()));
+        let weighed = limit.quota.algorithm() == Algorithm::SlidingWindow;
+        if follows && (weighed || edge.closing.is_some()) {
+            // It would be weighed, or read, as if it had been used.
+            ledger.previous.give_back(left);
+        }
+        ledger.current.lend(lent);
+        if std::mem::take(&mut edge.next_is_void) {
+            edge.hold = 0;
+            ledger.current.give_back(lent);
+        }
+        // Calm for a whole window: it is no longer near its limit.
+        // What is small because the store kept silent says nothing.
+        let told = self.marks.heard() >= limit.quota.windows().start(before);
+        let small = state.previous() < limit.quota.capacity() / 4;
+        let calm = !follows || (small && told);
+        if calm && limit.consistency != Consistency::Bounded {
+            ledger.current.give_back(Cost::new(edge.hold));
+            self.edge = None;
+        }
+    }
+
+    /// Goes on to the part of the log that `now` is in.
+    #[inline(never)]
+    fn turn_log(&mut self, now: Timestamp, fleet: &Fleet) {
+        let Body::Log(log) = &mut self.body else {
+            return;
+        };
+        let space = Space::of(&self.limit.quota);
+        let part = space.window(now);
+        if let Some(edge) = &mut self.edge
+            && edge.lent_in != part
+        {
+            let before = edge.lent_in;
+            let left = Cost::new(edge.turn(false, part));
+            log.account(before).account.give_back(left);
+        }
+        fleet.add_expired(log.turn(space, now));
     }
 
     #[cold]

@@ -185,16 +185,13 @@ impl Tally {
         }
     }
 
-    /// What is said besides the limit that decided, where anything is.
-    #[inline]
+    /// What is said besides the limit that decided.
+    #[cold]
     fn besides<'r>(
         &mut self,
         limit_at: impl Fn(usize) -> Option<&'r Limit>,
         now: Timestamp,
-    ) -> Option<Box<Besides<'r>>> {
-        if self.told.is_none() && self.advice.is_empty() {
-            return None;
-        }
+    ) -> Box<Besides<'r>> {
         let advised = |(index, judged): (usize, Judged)| {
             let limit = limit_at(index)?;
             Some(Advised {
@@ -209,23 +206,25 @@ impl Tally {
         };
         let mut all = self.told.take().unwrap_or_default();
         all.sort_unstable_by_key(|(index, _)| *index);
-        Some(Box::new(Besides {
+        Box::new(Besides {
             all: all.into_iter().filter_map(told).collect(),
             advised: self.advice.drain(..).filter_map(advised).collect(),
-        }))
+        })
     }
 
     /// The decision at `now`; `limit_at` answers the limit at a place.
     #[inline]
     pub(super) fn decision<'r>(
-        mut self,
+        &mut self,
         limit_at: impl Fn(usize) -> Option<&'r Limit>,
         now: Timestamp,
     ) -> Decision<'r> {
-        let besides = self.besides(&limit_at, now);
+        let says_more = self.told.is_some() || !self.advice.is_empty();
+        let besides = says_more.then(|| self.besides(&limit_at, now));
         let said = self
             .chosen
-            .and_then(|(index, judged)| Some((limit_at(index)?, judged)));
+            .as_ref()
+            .and_then(|(index, judged)| Some((limit_at(*index)?, judged)));
         let Some((limit, judged)) = said else {
             return Decision {
                 outcome: Outcome::Unlimited,
