@@ -111,6 +111,7 @@ impl Counters {
 
     /// Takes `cost` from the cell of `key`, which counts `limit`, under `quota`: the
     /// limit's own, or a share of it. A cost of zero only looks.
+    #[inline(always)]
     pub fn take(
         &self,
         limit: &Arc<Limit>,
@@ -376,11 +377,12 @@ impl Counters {
         }
     }
 
+    #[inline]
     fn bank(&self, key: Key) -> &Bank {
         &self.banks[self.turn_of(key)]
     }
 
-    #[inline]
+    #[inline(always)]
     fn settle(&self, key: Key, (taken, signal): (Taken, Signal)) -> Taken {
         self.tell(key, signal);
         taken

@@ -153,7 +153,7 @@ impl Snapshot<'_> {
     #[inline]
     fn admit<'r>(
         &self,
-        applied: &AppliedLimits<'r>,
+        applied: &[Applied<'r>],
         cost: Cost,
         reservation: Option<Reservation>,
         now: Timestamp,
@@ -184,24 +184,41 @@ impl Snapshot<'_> {
         if let Some(decision) = self.find(request, now, &mut applied) {
             return decision;
         }
-        let mut tally = self.tally(&applied);
-        let asked = self.judge(&applied, request.cost, now, &mut tally);
-        for &index in &asked {
-            self.engine
-                .take_without_store(&mut tally, index, &applied[index], request.cost, now);
+        let applied = applied.as_slice();
+        let mut tally = self.tally(applied);
+        let asked = self.judge(applied, request.cost, now, &mut tally);
+        if !asked.is_empty() {
+            self.take_all_without_store(&asked, applied, request.cost, now, &mut tally);
         }
-        self.weigh(&mut tally, &applied, request.cost, now);
+        self.weigh(&mut tally, applied, request.cost, now);
         tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
     }
 
+    /// Lets the limits at the places `asked`, whose store cannot be waited for, go by their
+    /// policies for a lost one.
+    #[cold]
+    fn take_all_without_store(
+        &self,
+        asked: &[usize],
+        applied: &[Applied<'_>],
+        cost: Cost,
+        now: Timestamp,
+        tally: &mut Tally,
+    ) {
+        for &index in asked {
+            let one = &applied[index];
+            self.engine.take_without_store(tally, index, one, cost, now);
+        }
+    }
+
     #[inline]
-    fn tally(&self, applied: &AppliedLimits<'_>) -> Tally {
+    fn tally(&self, applied: &[Applied<'_>]) -> Tally {
         Tally::new(self.tells_all && applied.len() > 1)
     }
 
     /// Has the limits say what is said when all is taken or given back.
     #[inline]
-    fn weigh(&self, tally: &mut Tally, applied: &AppliedLimits<'_>, cost: Cost, now: Timestamp) {
+    fn weigh(&self, tally: &mut Tally, applied: &[Applied<'_>], cost: Cost, now: Timestamp) {
         let peek = |index| Some(self.engine.probe(applied.get(index)?, Cost::ZERO, now));
         tally.look_again(peek);
         if tally.advisers {
@@ -237,7 +254,7 @@ impl Snapshot<'_> {
     #[inline]
     fn judge(
         &self,
-        applied: &AppliedLimits<'_>,
+        applied: &[Applied<'_>],
         cost: Cost,
         now: Timestamp,
         tally: &mut Tally,
@@ -301,13 +318,15 @@ impl Engine {
         limit.consistency != Consistency::Local && (lost || keeps_to_its_share)
     }
 
-    #[inline]
+    // What a check does to its cell is one piece of code from here down: the calls, and the
+    // copies of what they answer, would take as long as the work itself.
+    #[inline(never)]
     fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
         self.take_by(applied, cost, now, self.is_lost(applied.limit))
     }
 
     /// Takes `cost`, by the limit's policy if the store is `lost` to it.
-    #[inline]
+    #[inline(always)]
     fn take_by(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp, lost: bool) -> Judged {
         self.look(applied, cost, lost, |counters, quota| {
             let taken = counters.take(applied.limit, quota, applied.key, cost, now);
@@ -381,16 +400,16 @@ impl Engine {
     }
 
     /// Asks the cell under the quota that the store's health leaves it.
-    #[inline]
+    #[inline(always)]
     fn look(
         &self,
         applied: &Applied<'_>,
         cost: Cost,
         lost: bool,
-        ask: impl FnOnce(&Counters, &Quota) -> Judged,
+        ask: impl Fn(&Counters, &Quota) -> Judged,
     ) -> Judged {
         if lost {
-            self.look_without_store(applied, cost, ask)
+            self.look_without_store(applied, cost, &ask)
         } else {
             ask(&self.counters, &applied.limit.quota)
         }
@@ -401,7 +420,7 @@ impl Engine {
         &self,
         applied: &Applied<'_>,
         cost: Cost,
-        ask: impl FnOnce(&Counters, &Quota) -> Judged,
+        ask: &dyn Fn(&Counters, &Quota) -> Judged,
     ) -> Judged {
         let counters = &self.counters;
         let limit = applied.limit;

@@ -30,7 +30,7 @@ impl WindowState {
     /// A window that begins at most a period ahead of `now` stays: its time stands
     /// still. One further ahead was counted by a wrong clock: its count is taken
     /// over into the window of `now`.
-    #[inline]
+    #[inline(always)]
     pub fn roll(&mut self, quota: &Quota, now: Timestamp) {
         // Spares a division per check.
         if !quota.windows().holds(self.id, now) {
@@ -57,7 +57,7 @@ impl WindowState {
 
     /// Takes `cost` as [`State::take`](super::State::take) does, under a quota that
     /// is no ban.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
         match quota.algorithm() {
             Algorithm::FixedWindow => fixed_window::take(self, quota, cost, now),
@@ -137,7 +137,7 @@ impl WindowState {
     }
 
     /// See [`State::moment`](super::State::moment).
-    #[inline]
+    #[inline(always)]
     pub fn moment(&self, quota: &Quota, now: Timestamp) -> Timestamp {
         let id = self.rolled(quota, now).id;
         quota.windows().start(id).max(now)

@@ -44,7 +44,7 @@ impl Body {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
         if quota.is_ban() {
             return Outcome::BANNED;
@@ -128,7 +128,7 @@ impl Body {
     }
 
     /// The moment that a cost taken at `now` counts for.
-    #[inline]
+    #[inline(always)]
     pub(super) fn moment(&self, quota: &Quota, now: Timestamp) -> Timestamp {
         match self {
             Body::Window { state, .. } => state.moment(quota, now),

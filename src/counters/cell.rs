@@ -53,7 +53,7 @@ impl Cell {
     }
 
     /// Takes `cost` under `quota`, which is the limit's own or a share of it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(
         &mut self,
         limit: &Arc<Limit>,
@@ -301,7 +301,7 @@ impl Cell {
 
     /// Brings the cell to `limit` (a reload may have changed it) and to `now`.
     /// Costs that nobody can read any more are given up, and counted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn turn(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
         if !Arc::ptr_eq(&self.limit, limit) {
             self.adopt(limit, now, fleet);
@@ -315,10 +315,7 @@ impl Cell {
                     self.turn_window(now, fleet);
                 }
             }
-            Body::Bucket { state, ledger } => {
-                ledger.age(state.at(), now);
-                state.age(&limit.quota, now);
-            }
+            Body::Bucket { .. } => self.turn_bucket(now),
             Body::Log(_) => self.turn_log(now, fleet),
         }
     }
@@ -357,6 +354,15 @@ impl Cell {
         if calm && limit.consistency != Consistency::Bounded {
             ledger.current.give_back(Cost::new(edge.hold));
             self.edge = None;
+        }
+    }
+
+    /// Drains the bucket up to `now`.
+    #[inline(never)]
+    fn turn_bucket(&mut self, now: Timestamp) {
+        if let Body::Bucket { state, ledger } = &mut self.body {
+            ledger.age(state.at(), now);
+            state.age(&self.limit.quota, now);
         }
     }
 
@@ -428,6 +434,7 @@ impl Cell {
     }
 
     /// Whether the cell counts for the fleet.
+    #[inline]
     pub(super) fn is_shared(&self, fleet: &Fleet) -> bool {
         fleet.has_store() && self.limit.consistency != Consistency::Local
     }

@@ -23,7 +23,7 @@ impl Cell {
     }
 
     /// Takes `cost` under `quota`, by the share rule if it is a share.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_under(
         &mut self,
         quota: &Quota,
@@ -60,7 +60,7 @@ impl Cell {
     /// Every node is taken to have admitted what this one has admitted and nobody else
     /// knows of. So what this node may admit so is what the limit leaves of all that is
     /// known, divided by the number of nodes and rounded up.
-    #[inline]
+    #[inline(always)]
     fn probe_share(
         &self,
         quota: &Quota,

@@ -52,6 +52,7 @@ impl Counters {
     }
 
     /// The turn of [`Counters::sweep`] that looks at the cell of `key`.
+    #[inline]
     pub fn turn_of(&self, key: Key) -> usize {
         key.spread(REMAINDERS) / REMAINDERS_PER_BANK
     }

@@ -160,7 +160,7 @@ impl Tally {
 
     /// Takes note of what the limit at `index` said, whose cell is that of `key`, when it
     /// was asked for `cost`. Once `refused`, all that was taken must be given back.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note(&mut self, index: usize, key: Key, cost: Cost, judged: Judged) {
         if let Some(at) = judged.taken_at {
             self.taken.push((key, cost, at));

@@ -28,6 +28,7 @@ impl Key {
     /// A number below `count` (zero if `count` is zero) that spreads keys evenly: the
     /// remainder of the same bits as [`Key::partition`], and of others than
     /// [`MapHasher`] passes on.
+    #[inline]
     pub fn spread(self, count: usize) -> usize {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         usize::try_from(self.0[1].checked_rem(count).unwrap_or(0)).unwrap_or(0)
@@ -255,8 +256,9 @@ fn lengths(name: &str, value: Option<&[u8]>) -> u64 {
 /// The bytes of `name`, filled up with zeros to whole words.
 fn words(name: &str) -> impl Iterator<Item = u64> {
     name.as_bytes().chunks(8).map(|bytes| {
-        let shift = |word, (place, byte): (usize, &u8)| word | u64::from(*byte) << (8 * place);
-        bytes.iter().enumerate().fold(0, shift)
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
     })
 }
 
