@@ -322,30 +322,59 @@ impl Engine {
     // copies of what they answer, would take as long as the work itself.
     #[inline(never)]
     fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
-        self.take_by(applied, cost, now, self.is_lost(applied.limit))
+        if self.is_lost(applied.limit) {
+            self.take_lost(applied, cost, now)
+        } else {
+            self.take_under(&applied.limit.quota, applied, cost, now)
+        }
     }
 
-    /// Takes `cost`, by the limit's policy if the store is `lost` to it.
+    /// Takes `cost` from the cell, by the limit's policy for a lost store.
+    #[cold]
+    fn take_lost(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
+        let ask = |quota: &Quota| self.take_under(quota, applied, cost, now);
+        self.ask_lost(applied.limit, cost, &ask)
+    }
+
     #[inline(always)]
-    fn take_by(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp, lost: bool) -> Judged {
-        self.look(applied, cost, lost, |counters, quota| {
-            let taken = counters.take(applied.limit, quota, applied.key, cost, now);
-            let admitted = matches!(taken.outcome.verdict, Verdict::Admitted { .. });
-            Judged {
-                taken_at: (admitted && !cost.is_peek()).then_some(taken.at),
-                ..Judged::new(taken)
-            }
-        })
+    fn take_under(
+        &self,
+        quota: &Quota,
+        applied: &Applied<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Judged {
+        let Applied { limit, key, .. } = *applied;
+        let taken = self.counters.take(limit, quota, key, cost, now);
+        let admitted = matches!(taken.outcome.verdict, Verdict::Admitted { .. });
+        Judged {
+            taken_at: (admitted && !cost.is_peek()).then_some(taken.at),
+            ..Judged::new(taken)
+        }
     }
 
     fn probe(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
-        self.probe_by(applied, cost, now, self.is_lost(applied.limit))
+        if self.is_lost(applied.limit) {
+            self.probe_lost(applied, cost, now)
+        } else {
+            self.probe_under(&applied.limit.quota, applied, cost, now)
+        }
     }
 
-    fn probe_by(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp, lost: bool) -> Judged {
-        self.look(applied, cost, lost, |counters, quota| {
-            Judged::new(counters.probe(applied.limit, quota, applied.key, cost, now))
-        })
+    fn probe_lost(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
+        let ask = |quota: &Quota| self.probe_under(quota, applied, cost, now);
+        self.ask_lost(applied.limit, cost, &ask)
+    }
+
+    fn probe_under(
+        &self,
+        quota: &Quota,
+        applied: &Applied<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Judged {
+        let Applied { limit, key, .. } = *applied;
+        Judged::new(self.counters.probe(limit, quota, key, cost, now))
     }
 
     /// Lets the limit at `index`, which should have been asked about at the store, go by
@@ -361,9 +390,9 @@ impl Engine {
     ) {
         let cost = one.cost(cost);
         let judged = if tally.refused && !one.limit.count_denied {
-            self.probe_by(one, cost, now, true)
+            self.probe_lost(one, cost, now)
         } else {
-            self.take_by(one, cost, now, true)
+            self.take_lost(one, cost, now)
         };
         tally.note(index, one.key, cost, judged);
         if tally.refused {
@@ -399,35 +428,12 @@ impl Engine {
         }
     }
 
-    /// Asks the cell under the quota that the store's health leaves it.
-    #[inline(always)]
-    fn look(
-        &self,
-        applied: &Applied<'_>,
-        cost: Cost,
-        lost: bool,
-        ask: impl Fn(&Counters, &Quota) -> Judged,
-    ) -> Judged {
-        if lost {
-            self.look_without_store(applied, cost, &ask)
-        } else {
-            ask(&self.counters, &applied.limit.quota)
-        }
-    }
-
-    #[cold]
-    fn look_without_store(
-        &self,
-        applied: &Applied<'_>,
-        cost: Cost,
-        ask: &dyn Fn(&Counters, &Quota) -> Judged,
-    ) -> Judged {
-        let counters = &self.counters;
-        let limit = applied.limit;
+    /// Asks the cell under the quota that a lost store leaves it.
+    fn ask_lost(&self, limit: &Limit, cost: Cost, ask: &dyn Fn(&Quota) -> Judged) -> Judged {
         let quota = &limit.quota;
         if limit.consistency == Consistency::Bounded {
             // What the store has lent before may still be spent.
-            let judged = ask(counters, quota);
+            let judged = ask(quota);
             return match (judged.by, limit.on_store_loss) {
                 (By::Cell, _) => judged,
                 (By::Store, StoreLoss::Open) => Judged {
@@ -438,10 +444,10 @@ impl Engine {
             };
         }
         match limit.on_store_loss {
-            StoreLoss::Local => ask(counters, quota),
+            StoreLoss::Local => ask(quota),
             StoreLoss::Share => {
-                let share = quota.share(counters.fleet().nodes());
-                let judged = ask(counters, &share);
+                let share = quota.share(self.counters.fleet().nodes());
+                let judged = ask(&share);
                 // What no share can hold, the whole limit may, when the store is back.
                 let too_large = judged.outcome == Outcome::Impossible;
                 if too_large && cost.get() <= quota.capacity() {
@@ -456,7 +462,7 @@ impl Engine {
                 // What the limit would admit is counted; what goes beyond is not.
                 Judged {
                     outcome: Outcome::Bypassed,
-                    ..ask(counters, quota)
+                    ..ask(quota)
                 }
             }
             StoreLoss::Closed => Judged::UNAVAILABLE,

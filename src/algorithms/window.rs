@@ -10,6 +10,17 @@ pub struct WindowState {
 }
 
 impl WindowState {
+    /// The state of the window `id`, in which `current` was used, after one in which
+    /// `previous` was.
+    #[inline]
+    pub const fn new(id: WindowId, current: u64, previous: u64) -> WindowState {
+        WindowState {
+            id,
+            current,
+            previous,
+        }
+    }
+
     /// The window that is being counted.
     pub const fn id(&self) -> WindowId {
         self.id

@@ -8,17 +8,16 @@ use crate::algorithms::{Outcome, Verdict};
 use crate::policy::{Pressure, trusted_for};
 use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp};
 
-/// The state of one (limit, key), and what this node has contributed to it.
+/// The state of one (limit, key), and what this node has contributed to it, while it is
+/// touched ([`Kept`](super::kept::Kept) says how it is kept).
 ///
-/// Plain fields: the map gives exclusive access, so nothing here is atomic. Boxed
-/// in the map, which is why the sum of the fields matters.
-#[derive(Debug)]
-pub(super) struct Cell {
-    pub(super) limit: Arc<Limit>,
-    pub(super) body: Body,
-    pub(super) marks: Marks,
+/// Plain fields: the map gives exclusive access, so nothing here is atomic.
+pub(super) struct Cell<'k> {
+    pub(super) limit: &'k mut Arc<Limit>,
+    pub(super) body: &'k mut Body,
+    pub(super) marks: &'k mut Marks,
     /// While the cell is near its limit, and counts for a fleet.
-    pub(super) edge: Option<Box<Edge>>,
+    pub(super) edge: &'k mut Option<Box<Edge>>,
 }
 
 /// What becomes of a cell that the sweep looks at.
@@ -42,16 +41,7 @@ pub(super) enum Signal {
     Dirty,
 }
 
-impl Cell {
-    pub(super) fn new(limit: &Arc<Limit>) -> Cell {
-        Cell {
-            limit: Arc::clone(limit),
-            body: Body::fresh(&limit.quota),
-            marks: Marks::default(),
-            edge: None,
-        }
-    }
-
+impl Cell<'_> {
     /// Takes `cost` under `quota`, which is the limit's own or a share of it.
     #[inline(always)]
     pub(super) fn take(
@@ -114,7 +104,7 @@ impl Cell {
         fleet: &Fleet,
     ) -> (Taken, Signal) {
         let taken = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
-        self.edge = Some(edge);
+        *self.edge = Some(edge);
         let remaining = self.remaining(quota, taken.outcome.remaining, now);
         self.note_whether_full(remaining);
         let signal = self.signal(remaining, now, fleet);
@@ -303,7 +293,7 @@ impl Cell {
     /// Costs that nobody can read any more are given up, and counted.
     #[inline(always)]
     pub(super) fn turn(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
-        if !Arc::ptr_eq(&self.limit, limit) {
+        if !Arc::ptr_eq(self.limit, limit) {
             self.adopt(limit, now, fleet);
         }
         if let Some(edge) = &mut self.edge {
@@ -353,7 +343,7 @@ impl Cell {
         let calm = !follows || (small && told);
         if calm && limit.consistency != Consistency::Bounded {
             ledger.current.give_back(Cost::new(edge.hold));
-            self.edge = None;
+            *self.edge = None;
         }
     }
 
@@ -405,15 +395,15 @@ impl Cell {
                     ledger.reprice(&old, &new);
                 }
                 Body::Window { .. } | Body::Log(_) if same_kind => {}
-                body => {
-                    fleet.add_expired(body.pending());
-                    *body = Body::fresh(&new);
-                    self.edge = None;
+                _ => {
+                    fleet.add_expired(self.body.pending());
+                    *self.body = Body::fresh(&new);
+                    *self.edge = None;
                     self.marks.set_heard(Timestamp::EPOCH);
                 }
             }
         }
-        self.limit = Arc::clone(limit);
+        *self.limit = Arc::clone(limit);
     }
 
     /// Makes what is left of the lease pending, to be taken off again in the store.

@@ -25,7 +25,7 @@ pub struct Route {
 /// What the store has told longer ago is read anew, all of it.
 const LATE: Nanos = Nanos::from_secs(1);
 
-impl Cell {
+impl Cell<'_> {
     /// How soon the cell wants to be sent; forgets the signals that led here if it
     /// wants nothing.
     pub(super) fn examine(&mut self, now: Timestamp, fleet: &Fleet) -> Option<Nanos> {
@@ -176,7 +176,7 @@ impl Cell {
         } else {
             terms.interval()
         };
-        self.edge = Some(edge);
+        *self.edge = Some(edge);
         late
     }
 
@@ -217,7 +217,7 @@ impl Cell {
         edge.hold -= surplus;
         self.body.give_up(Cost::new(surplus), edge.lent_in);
         let again = edge.look_again(&terms, now);
-        self.edge = Some(edge);
+        *self.edge = Some(edge);
         again
     }
 
@@ -283,7 +283,7 @@ impl Cell {
                 None
             }
         });
-        self.edge = edge;
+        *self.edge = edge;
         if is_next {
             // Nothing was used in it; what was lent is noted at its beginning.
             let lent = self.edge.as_mut().map(|edge| &mut edge.next);

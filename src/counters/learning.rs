@@ -11,7 +11,7 @@ use crate::algorithms::BucketState;
 use crate::policy::Pressure;
 use crate::units::{Cost, Nanos, Timestamp};
 
-impl Cell {
+impl Cell<'_> {
     /// Learns what the fleet has used, as the store answered to a delta for `slot`.
     /// Answers when the sync should look at the cell again, asked or not.
     pub(super) fn absorb(

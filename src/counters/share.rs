@@ -15,7 +15,7 @@ enum Mirrored {
     All,
 }
 
-impl Cell {
+impl Cell<'_> {
     /// Whether the cell keeps to its share although the store answers, because others may
     /// not have told it yet what they have admitted meanwhile.
     pub(super) fn is_held_back(&self, fleet: &Fleet) -> bool {

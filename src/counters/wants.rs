@@ -23,7 +23,7 @@ pub(super) struct Wants {
 /// So much unsent is no accident.
 const MANY: u64 = 8;
 
-impl Cell {
+impl Cell<'_> {
     pub(super) fn terms(&self, fleet: &Fleet) -> Terms {
         let quota = &self.limit.quota;
         Terms {
@@ -246,6 +246,6 @@ impl Cell {
             Body::Window { state, .. } => state.id(),
             Body::Bucket { .. } | Body::Log(_) => Space::of(&self.limit.quota).window(now),
         };
-        self.edge = Some(Box::new(Edge::new(demand, slot, now)));
+        *self.edge = Some(Box::new(Edge::new(demand, slot, now)));
     }
 }
