@@ -112,7 +112,9 @@ impl Counters {
 
     /// Takes `cost` from the cell of `key`, which counts `limit`, under `quota`: the
     /// limit's own, or a share of it. A cost of zero only looks.
-    #[inline(always)]
+    // What a check does to its cell is one piece of code from here down: the calls, and the
+    // copies of what they answer, would take as long as the work itself.
+    #[inline(never)]
     pub fn take(
         &self,
         limit: &Arc<Limit>,
@@ -124,8 +126,7 @@ impl Counters {
         let Some(mut kept) = self.bank(key).get_mut(&key) else {
             return self.take_new(limit, quota, key, cost, now);
         };
-        let (taken, signal) =
-            kept.touch(|cell| cell.take(limit, quota, cost, now, &self.fleet));
+        let (taken, signal) = kept.take(limit, quota, cost, now, &self.fleet);
         drop(kept);
         self.tell(key, signal);
         taken
@@ -229,9 +230,7 @@ impl Counters {
     /// Undoes a take of `cost` that was admitted at `taken_at` ([`Taken::at`]), in the
     /// window it was admitted in or nowhere.
     pub fn give_back(&self, key: Key, cost: Cost, taken_at: Timestamp, now: Timestamp) {
-        let signal = self.touch(key, |cell| {
-            cell.give_back(cost, taken_at, now, &self.fleet)
-        });
+        let signal = self.touch(key, |cell| cell.give_back(cost, taken_at, now, &self.fleet));
         self.tell(key, signal.unwrap_or(Signal::Quiet));
     }
 

@@ -318,9 +318,7 @@ impl Engine {
         limit.consistency != Consistency::Local && (lost || keeps_to_its_share)
     }
 
-    // What a check does to its cell is one piece of code from here down: the calls, and the
-    // copies of what they answer, would take as long as the work itself.
-    #[inline(never)]
+    #[inline(always)]
     fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
         if self.is_lost(applied.limit) {
             self.take_lost(applied, cost, now)

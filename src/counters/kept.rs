@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::body::Body;
-use super::cell::Cell;
+use super::cell::{Cell, Signal};
 use super::edge::Edge;
 use super::ledger::{Account, BucketLedger, WindowLedger};
-use super::marks::{MarkParts, Marks};
+use super::marks::Marks;
+use super::{Fleet, Taken};
 use crate::algorithms::{BucketState, WindowState};
-use crate::units::{Limit, Nanos, Timestamp, WindowId};
+use crate::units::{Cost, Limit, Nanos, Quota, Timestamp, WindowId};
 
 /// A cell as the table keeps it. It is spread out to be touched, and put together again
 /// afterwards.
@@ -23,7 +24,10 @@ pub(super) struct Kept {
 #[derive(Debug)]
 enum Counts {
     Window {
-        marks: MarkParts,
+        // In pieces, which fit beside the tag.
+        marks_low: u32,
+        marks_middle: u16,
+        marks_high: u8,
         id: WindowId,
         current: u32,
         previous: u32,
@@ -31,7 +35,9 @@ enum Counts {
         accounts: [[i32; 2]; 2],
     },
     Bucket {
-        marks: MarkParts,
+        marks_low: u32,
+        marks_middle: u16,
+        marks_high: u8,
         debt: u64,
         at: Timestamp,
         own_debt: Nanos,
@@ -66,6 +72,35 @@ impl Kept {
     /// The limit that the cell counts.
     pub(super) fn limit(&self) -> &Limit {
         &self.limit
+    }
+
+    /// Takes from the cell, as [`Cell::take`] says.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        limit: &Arc<Limit>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> (Taken, Signal) {
+        if let Counts::Whole(_) = self.counts {
+            return self.take_whole(limit, quota, cost, now, fleet);
+        }
+        self.touch(|cell| cell.take(limit, quota, cost, now, fleet))
+    }
+
+    /// The same, apart: what is known to be short takes less code.
+    #[inline(never)]
+    fn take_whole(
+        &mut self,
+        limit: &Arc<Limit>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> (Taken, Signal) {
+        self.touch(|cell| cell.take(limit, quota, cost, now, fleet))
     }
 
     /// Touches the cell.
@@ -104,7 +139,9 @@ impl Counts {
     fn spread(&mut self) -> Result<Whole, &mut Whole> {
         let (body, marks) = match self {
             Counts::Window {
-                marks,
+                marks_low,
+                marks_middle,
+                marks_high,
                 id,
                 current,
                 previous,
@@ -115,10 +152,13 @@ impl Counts {
                     current: long(*here),
                     previous: long(*before),
                 };
-                (Body::Window { state, ledger }, *marks)
+                let marks = (*marks_low, *marks_middle, *marks_high);
+                (Body::Window { state, ledger }, marks)
             }
             Counts::Bucket {
-                marks,
+                marks_low,
+                marks_middle,
+                marks_high,
                 debt,
                 at,
                 own_debt,
@@ -129,7 +169,8 @@ impl Counts {
                     account: long(*account),
                     own_debt: *own_debt,
                 };
-                (Body::Bucket { state, ledger }, *marks)
+                let marks = (*marks_low, *marks_middle, *marks_high);
+                (Body::Bucket { state, ledger }, marks)
             }
             Counts::Whole(whole) => return Err(whole),
         };
@@ -146,17 +187,21 @@ impl Counts {
         if whole.edge.is_some() {
             return None;
         }
-        let marks = whole.marks.parts();
+        let (marks_low, marks_middle, marks_high) = whole.marks.parts();
         match &whole.body {
             Body::Window { state, ledger } => Some(Counts::Window {
-                marks,
+                marks_low,
+                marks_middle,
+                marks_high,
                 id: state.id(),
                 current: state.current().try_into().ok()?,
                 previous: state.previous().try_into().ok()?,
                 accounts: [short(ledger.current)?, short(ledger.previous)?],
             }),
             Body::Bucket { state, ledger } => Some(Counts::Bucket {
-                marks,
+                marks_low,
+                marks_middle,
+                marks_high,
                 debt: state.debt().try_into().ok()?,
                 at: state.at(),
                 own_debt: ledger.own_debt,
@@ -184,7 +229,7 @@ mod tests {
 
     use super::*;
     use crate::policy::{Demand, Pressure};
-    use crate::units::{Algorithm, Key, KeySecret, LimitId, Quota};
+    use crate::units::{Algorithm, Key, KeySecret, LimitId};
 
     fn limit(algorithm: Algorithm) -> Arc<Limit> {
         let quota = Quota::new(algorithm, 10, Nanos::from_secs(1), None).unwrap();

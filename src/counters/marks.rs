@@ -15,9 +15,6 @@ pub(super) enum Told {
     Queued(Pressure),
 }
 
-/// See [`Marks::parts`].
-pub(super) type MarkParts = (u32, u16, u8);
-
 const TOLD_BITS: u32 = 2;
 const TOLD: u64 = (1 << TOLD_BITS) - 1;
 /// The last moment, in microseconds.
@@ -26,14 +23,14 @@ const LAST: u64 = (1 << (56 - TOLD_BITS)) - 1;
 impl Marks {
     /// The marks that were taken apart.
     #[inline]
-    pub(super) fn of((low, middle, high): MarkParts) -> Marks {
+    pub(super) fn of((low, middle, high): (u32, u16, u8)) -> Marks {
         Marks(u64::from(low) | u64::from(middle) << 32 | u64::from(high) << 48)
     }
 
     /// In pieces that fit beside the tag of an enum.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // The pieces are what is wanted.
-    pub(super) const fn parts(self) -> MarkParts {
+    pub(super) const fn parts(self) -> (u32, u16, u8) {
         (self.0 as u32, (self.0 >> 32) as u16, (self.0 >> 48) as u8)
     }
 
