@@ -150,8 +150,11 @@ impl WindowState {
     /// See [`State::moment`](super::State::moment).
     #[inline(always)]
     pub fn moment(&self, quota: &Quota, now: Timestamp) -> Timestamp {
-        let id = self.rolled(quota, now).id;
-        quota.windows().start(id).max(now)
+        let windows = quota.windows();
+        if windows.start(self.id) <= now {
+            return now;
+        }
+        windows.start(self.rolled(quota, now).id).max(now)
     }
 
     /// See [`State::is_fresh`](super::State::is_fresh).

@@ -222,22 +222,16 @@ impl KeyHasher {
     // Inlined even so, because names are constants, and their words are known then.
     #[inline(always)]
     pub fn key_of(&self, name: &str, value: &[u8]) -> Key {
-        let mut piece = [0; SHORT];
-        let mut length = 0;
-        for word in std::iter::once(lengths(name, Some(value))).chain(words(name)) {
-            // A longer name cannot be in one piece with its value either.
-            if let Some(place) = piece.get_mut(length..length + 8) {
-                place.copy_from_slice(&word.to_le_bytes());
-            }
-            length += 8;
+        let head = 8 + name.len().next_multiple_of(8);
+        let length = head + value.len();
+        if length > SHORT {
+            return self.key(&EncodedIdentity::of(name, Some(value)));
         }
-        let hash = match piece.get_mut(length..length + value.len()) {
-            Some(place) => {
-                place.copy_from_slice(value);
-                self.0.hash(&piece[..length + value.len()])
-            }
-            None => return self.key(&EncodedIdentity::of(name, Some(value))),
-        };
+        let mut piece = [0; SHORT];
+        piece[..8].copy_from_slice(&lengths(name, Some(value)).to_le_bytes());
+        piece[8..8 + name.len()].copy_from_slice(name.as_bytes());
+        piece[head..length].copy_from_slice(value);
+        let hash = self.0.hash(&piece[..length]);
         Key([hash.h1, hash.h2])
     }
 }
