@@ -170,7 +170,7 @@ impl Cell<'_> {
         now: Timestamp,
         fleet: &Fleet,
     ) -> (Booked, Signal) {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let quota = limit.quota;
         let at = moment.unwrap_or_else(|| self.body.moment(&quota, now));
@@ -210,7 +210,7 @@ impl Cell<'_> {
     }
 
     fn refund(&mut self, cost: Cost, now: Timestamp, fleet: &Fleet) -> (Booked, Signal) {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let shared = self.is_shared(fleet);
         let refunded = self.body.refund(&limit.quota, cost, shared, now);
@@ -229,7 +229,7 @@ impl Cell<'_> {
         now: Timestamp,
         fleet: &Fleet,
     ) -> (Booked, Signal) {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         if !self.body.counts(&limit.quota, moment, now) {
             return (Booked::Dropped, Signal::Quiet);

@@ -241,7 +241,7 @@ impl Cell<'_> {
 
     /// What becomes of a cell that the sweep looks at.
     pub(super) fn fate(&mut self, now: Timestamp, fleet: &Fleet) -> Fate {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let idle = !self.is_queued() && self.edge.as_ref().is_none_or(|edge| edge.hold == 0);
         if !self.is_queued() && self.rests_on_a_lease(now, fleet) {
@@ -271,7 +271,7 @@ impl Cell<'_> {
     /// The same for a cell whose limit is in force no more. Nobody asks for it again, so it
     /// keeps no lease, and need not be kept when the store knows all that it has counted.
     pub(super) fn last_fate(&mut self, now: Timestamp, fleet: &Fleet) -> Fate {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         self.return_lease();
         if self.is_queued() || self.has_leases() {

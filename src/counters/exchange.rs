@@ -29,7 +29,7 @@ impl Cell<'_> {
     /// How soon the cell wants to be sent; forgets the signals that led here if it
     /// wants nothing.
     pub(super) fn examine(&mut self, now: Timestamp, fleet: &Fleet) -> Option<Nanos> {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let remaining = self.body.remaining(&limit.quota, now);
         // The sweep has cells sent that are in no hurry, and leases that nobody needs.
@@ -59,7 +59,7 @@ impl Cell<'_> {
 
     /// The slots that the cell has something to send to, or to ask of.
     pub(super) fn route(&mut self, now: Timestamp, fleet: &Fleet) -> Route {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let again = self.return_surplus(now, fleet);
         let space = Space::of(&limit.quota);
@@ -325,7 +325,7 @@ impl Cell<'_> {
     /// Makes pending again what this node has contributed to `slot`, whose hash was
     /// lost. Answers whether there is anything to send.
     pub(super) fn rewind(&mut self, slot: Slot, now: Timestamp, fleet: &Fleet) -> bool {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         if Space::of(&limit.quota) != slot.space {
             return false;
         }

@@ -36,7 +36,7 @@ impl Cell<'_> {
     }
 
     fn learn(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         if Space::of(&limit.quota) != slot.space {
             return;
         }
@@ -140,7 +140,7 @@ impl Cell<'_> {
         now: Timestamp,
         fleet: &Fleet,
     ) -> Signal {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let slot = announced.slot;
         if Space::of(&limit.quota) != slot.space || !self.body.is_present(slot, now) {

@@ -99,7 +99,7 @@ impl Cell<'_> {
             return None;
         };
         Some(SettledWindow {
-            limit: Arc::clone(&self.limit),
+            limit: Arc::clone(self.limit),
             total: state.previous(),
         })
     }
