@@ -121,7 +121,6 @@ impl BucketState {
     }
 
     /// See [`State::take`](super::State::take), for a quota that is no ban.
-    #[inline(never)]
     pub fn take(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
         let mut next = self.aged(quota, now);
         if next.at < self.at {
@@ -192,7 +191,6 @@ impl BucketState {
     }
 
     /// See [`State::moment`](super::State::moment).
-    #[inline(never)]
     pub fn moment(&self, quota: &Quota, now: Timestamp) -> Timestamp {
         self.aged(quota, now).at
     }

@@ -348,7 +348,6 @@ impl Cell<'_> {
     }
 
     /// Drains the bucket up to `now`.
-    #[inline(never)]
     fn turn_bucket(&mut self, now: Timestamp) {
         if let Body::Bucket { state, ledger } = &mut self.body {
             ledger.age(state.at(), now);
