@@ -217,27 +217,24 @@ impl KeyHasher {
         Key([hash.h1, hash.h2])
     }
 
-    /// The key of an identity of one component: the same as by [`KeyHasher::key`], and
-    /// cheaper where it is short.
-    // Inlined even so, because names are constants, and their words are known then.
+    /// The key of an identity of one component: the same as by [`KeyHasher::key`],
+    /// without a buffer between where the name is short.
+    // Names are constants: inlined, their words are known.
     #[inline(always)]
     pub fn key_of(&self, name: &str, value: &[u8]) -> Key {
-        let head = 8 + name.len().next_multiple_of(8);
-        let length = head + value.len();
-        if length > SHORT {
-            return self.key(&EncodedIdentity::of(name, Some(value)));
+        let mut word = [0; 8];
+        match word.get_mut(..name.len()) {
+            Some(place) if !name.is_empty() => place.copy_from_slice(name.as_bytes()),
+            _ => return self.key(&EncodedIdentity::of(name, Some(value))),
         }
-        let mut piece = [0; SHORT];
-        piece[..8].copy_from_slice(&lengths(name, Some(value)).to_le_bytes());
-        piece[8..8 + name.len()].copy_from_slice(name.as_bytes());
-        piece[head..length].copy_from_slice(value);
-        let hash = self.0.hash(&piece[..length]);
+        let head = u128::from(u64::from_le_bytes(word)) << 64;
+        let head = head | u128::from(lengths(name, Some(value)));
+        let mut hasher = self.0;
+        hasher.write(&head.to_le_bytes());
+        let hash = hasher.hash(value);
         Key([hash.h1, hash.h2])
     }
 }
-
-/// Identities of one component are hashed in one piece up to this length in bytes.
-const SHORT: usize = 64;
 
 /// The lengths of a component's name and value, which go before them. A value's is
 /// one more than it is: zero stands for absence, which so cannot be spelt.
