@@ -11,6 +11,7 @@ mod cell;
 mod edge;
 mod exchange;
 mod fleet;
+mod kept;
 mod learning;
 mod ledger;
 mod marks;
@@ -32,13 +33,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use arc_swap::ArcSwapOption;
 use crossbeam::queue::ArrayQueue;
 use dashmap::DashMap;
-use dashmap::mapref::one::RefMut;
 
 use crate::algorithms::{Outcome, State, Verdict};
 use crate::units::{
     Consistency, Cost, Key, Limit, LimitId, MapHasher, Nanos, Partitions, Quota, Timestamp,
 };
 use cell::{Cell, Signal};
+use kept::Kept;
 use tombstones::Tombstones;
 
 pub use booking::Booked;
@@ -61,7 +62,7 @@ const LOCKS_PER_BANK: usize = 2;
 /// Dirty cells that wait for the sync. If more wait, the sync looks at all cells.
 const DIRTY_CAPACITY: usize = 65_536;
 
-type Bank = DashMap<Key, Box<Cell>, MapHasher>;
+type Bank = DashMap<Key, Kept, MapHasher>;
 
 /// All cells of this node.
 #[derive(Debug)]
@@ -111,6 +112,9 @@ impl Counters {
 
     /// Takes `cost` from the cell of `key`, which counts `limit`, under `quota`: the
     /// limit's own, or a share of it. A cost of zero only looks.
+    // What a check does to its cell is one piece of code from here down: the calls, and the
+    // copies of what they answer, would take as long as the work itself.
+    #[inline(never)]
     pub fn take(
         &self,
         limit: &Arc<Limit>,
@@ -119,11 +123,25 @@ impl Counters {
         cost: Cost,
         now: Timestamp,
     ) -> Taken {
-        if let Some(mut cell) = self.bank(key).get_mut(&key) {
-            let touch = cell.take(limit, quota, cost, now, &self.fleet);
-            drop(cell);
-            return self.settle(key, touch);
-        }
+        let Some(mut kept) = self.bank(key).get_mut(&key) else {
+            return self.take_new(limit, quota, key, cost, now);
+        };
+        let (taken, signal) = kept.take(limit, quota, cost, now, &self.fleet);
+        drop(kept);
+        self.tell(key, signal);
+        taken
+    }
+
+    /// The same for a key that has no cell.
+    #[inline(never)]
+    fn take_new(
+        &self,
+        limit: &Arc<Limit>,
+        quota: &Quota,
+        key: Key,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Taken {
         if cost.is_peek() {
             return self.probe_unknown(limit, quota, key, cost, now);
         }
@@ -153,14 +171,15 @@ impl Counters {
             }
             return self.take_overflow(limit, quota, cost, now);
         }
-        let mut cell = self.at_or_new(key, limit);
-        if let Some(announced) = self.unknown.recall(key, now) {
-            // It has nothing to send yet: nobody need be told.
-            let _quiet = cell.announce(announced, now, &self.fleet);
-        }
-        let touch = cell.take(limit, quota, cost, now, &self.fleet);
-        drop(cell);
-        self.settle(key, touch)
+        let (taken, signal) = self.touch_or_new(key, limit, |cell| {
+            if let Some(announced) = self.unknown.recall(key, now) {
+                // It has nothing to send yet: nobody need be told.
+                let _quiet = cell.announce(announced, now, &self.fleet);
+            }
+            cell.take(limit, quota, cost, now, &self.fleet)
+        });
+        self.tell(key, signal);
+        taken
     }
 
     /// Says what [`Counters::take`] would answer, and takes nothing.
@@ -172,14 +191,8 @@ impl Counters {
         cost: Cost,
         now: Timestamp,
     ) -> Taken {
-        match self.bank(key).get_mut(&key) {
-            Some(mut cell) => {
-                let touch = cell.probe(limit, quota, cost, now, &self.fleet);
-                drop(cell);
-                self.settle(key, touch)
-            }
-            None => self.probe_unknown(limit, quota, key, cost, now),
-        }
+        self.touch(key, |cell| cell.probe(limit, quota, cost, now, &self.fleet))
+            .unwrap_or_else(|| self.probe_unknown(limit, quota, key, cost, now))
     }
 
     /// The same for a key that has no cell: it may still have been announced.
@@ -191,11 +204,12 @@ impl Counters {
         cost: Cost,
         now: Timestamp,
     ) -> Taken {
-        let mut cell = Cell::new(limit);
-        if let Some(announced) = self.unknown.look(key, now) {
-            let _quiet = cell.announce(announced, now, &self.fleet);
-        }
-        let mut taken = self.settle(key, cell.probe(limit, quota, cost, now, &self.fleet));
+        let mut taken = Kept::new(limit).touch(|cell| {
+            if let Some(announced) = self.unknown.look(key, now) {
+                let _quiet = cell.announce(announced, now, &self.fleet);
+            }
+            cell.probe(limit, quota, cost, now, &self.fleet)
+        });
         let lent = limit.consistency == Consistency::Bounded && self.fleet.has_store();
         if lent && matches!(taken.outcome.verdict, Verdict::Admitted { .. }) {
             taken.by = By::Store;
@@ -206,21 +220,18 @@ impl Counters {
     /// Takes note that the store has refused `cost` for the cell of `key`, and will until
     /// some moment: it need not be asked again before.
     pub fn refused(&self, key: Key, cost: Cost, until: Timestamp) {
-        if let Some(mut cell) = self.bank(key).get_mut(&key)
-            && let Some(edge) = &mut cell.edge
-        {
-            edge.refuse(cost, until);
-        }
+        self.touch(key, |cell| {
+            if let Some(edge) = &mut cell.edge {
+                edge.refuse(cost, until);
+            }
+        });
     }
 
     /// Undoes a take of `cost` that was admitted at `taken_at` ([`Taken::at`]), in the
     /// window it was admitted in or nowhere.
     pub fn give_back(&self, key: Key, cost: Cost, taken_at: Timestamp, now: Timestamp) {
-        let signal = match self.bank(key).get_mut(&key) {
-            Some(mut cell) => cell.give_back(cost, taken_at, now, &self.fleet),
-            None => return,
-        };
-        self.tell(key, signal);
+        let signal = self.touch(key, |cell| cell.give_back(cost, taken_at, now, &self.fleet));
+        self.tell(key, signal.unwrap_or(Signal::Quiet));
     }
 
     /// The next cell that has something to send.
@@ -241,14 +252,13 @@ impl Counters {
 
     /// How soon the cell of `key` wants to be sent; `None` if it has nothing to send.
     pub fn patience(&self, key: Key, now: Timestamp) -> Option<Nanos> {
-        self.bank(key).get_mut(&key)?.examine(now, &self.fleet)
+        self.touch(key, |cell| cell.examine(now, &self.fleet))?
     }
 
     /// What the cell of `key` has for the store.
     pub fn route(&self, key: Key, now: Timestamp) -> Route {
-        self.bank(key)
-            .get_mut(&key)
-            .map_or_else(Route::default, |mut cell| cell.route(now, &self.fleet))
+        self.touch(key, |cell| cell.route(now, &self.fleet))
+            .unwrap_or_default()
     }
 
     /// Puts what the cell of `key` has pending for `slot` into a delta (zero if it
@@ -261,37 +271,36 @@ impl Counters {
         now: Timestamp,
         rest: &mut Vec<Key>,
     ) -> Option<Delta> {
-        let mut cell = self.bank(key).get_mut(&key)?;
-        let delta = cell.freeze(slot, now, &self.fleet);
-        if cell.is_queued() {
-            rest.push(key);
-        }
-        delta
+        self.touch(key, |cell| {
+            let delta = cell.freeze(slot, now, &self.fleet);
+            if cell.is_queued() {
+                rest.push(key);
+            }
+            delta
+        })?
     }
 
     /// Tells the cell of `key` what the store answered to its delta for `slot`.
     /// Answers when to look at the cell again ([`Counters::route`]), whether or not more
     /// is asked of it.
     pub fn absorb(&self, key: Key, slot: Slot, answer: Answer, now: Timestamp) -> Option<Nanos> {
-        let mut cell = self.bank(key).get_mut(&key)?;
-        let wait = cell.absorb(slot, answer, now, &self.fleet);
-        if let Some(window) = cell.settled(slot, answer, &self.fleet) {
-            let _dropped = self.settled.push(window);
-        }
-        wait
+        self.touch(key, |cell| {
+            let wait = cell.absorb(slot, answer, now, &self.fleet);
+            if let Some(window) = cell.settled(slot, answer, &self.fleet) {
+                let _dropped = self.settled.push(window);
+            }
+            wait
+        })?
     }
 
     /// Takes in what the store announces to all nodes. A cell that this node does not
     /// have is remembered until it is asked for, or its slot is over.
     pub fn announce(&self, announced: Announcement, now: Timestamp) {
-        let signal = match self.bank(announced.key).get_mut(&announced.key) {
-            Some(mut cell) => cell.announce(announced, now, &self.fleet),
-            None => {
-                self.unknown.remember(announced, now);
-                return;
-            }
-        };
-        self.tell(announced.key, signal);
+        let key = announced.key;
+        match self.touch(key, |cell| cell.announce(announced, now, &self.fleet)) {
+            Some(signal) => self.tell(key, signal),
+            None => self.unknown.remember(announced, now),
+        }
     }
 
     /// Makes pending again all that this node has contributed to the hash `id`,
@@ -310,18 +319,15 @@ impl Counters {
             }
         }
         keys.retain(|key| {
-            self.bank(*key)
-                .get_mut(key)
-                .is_some_and(|mut cell| cell.rewind(id.slot, now, &self.fleet))
+            self.touch(*key, |cell| cell.rewind(id.slot, now, &self.fleet))
+                .unwrap_or(false)
         });
         keys
     }
 
     /// Takes note that `delta`, pending again after a rewind, did reach the store.
     pub fn credit(&self, key: Key, slot: Slot, delta: Delta) {
-        if let Some(mut cell) = self.bank(key).get_mut(&key) {
-            cell.credit(slot, delta);
-        }
+        self.touch(key, |cell| cell.credit(slot, delta));
     }
 
     /// This node is about to end: it asks for no more leases, and keeps none.
@@ -345,11 +351,8 @@ impl Counters {
 
     /// The cells that `wanted` says so of. No lock is held for longer than it takes to copy
     /// the keys of a bank, or to look at one cell.
-    fn find(&self, wanted: impl Fn(&mut Cell) -> bool) -> Vec<Key> {
-        let is_wanted = |key: &Key| {
-            let cell = self.bank(*key).get_mut(key);
-            cell.is_some_and(|mut cell| wanted(&mut cell))
-        };
+    fn find(&self, wanted: impl Fn(&mut Cell<'_>) -> bool) -> Vec<Key> {
+        let is_wanted = |key: &Key| self.touch(*key, &wanted).unwrap_or(false);
         self.banks.iter().flat_map(keys).filter(is_wanted).collect()
     }
 
@@ -367,32 +370,35 @@ impl Counters {
         }
     }
 
+    #[inline]
     fn bank(&self, key: Key) -> &Bank {
         &self.banks[self.turn_of(key)]
     }
 
-    fn settle(&self, key: Key, touch: cell::Touch) -> Taken {
-        self.tell(key, touch.signal);
-        Taken {
-            outcome: touch.outcome,
-            stale: touch.stale,
-            at: touch.at,
-            by: touch.by,
-        }
-    }
-
+    #[inline]
     fn tell(&self, key: Key, signal: Signal) {
         if signal == Signal::Dirty && self.dirty.push(key).is_err() {
             self.missed.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The cell of `key`, made if there is none.
-    fn at_or_new(&self, key: Key, limit: &Arc<Limit>) -> RefMut<'_, Key, Box<Cell>> {
-        self.bank(key).entry(key).or_insert_with(|| {
+    /// Touches the cell of `key`, if there is one.
+    fn touch<R>(&self, key: Key, touch: impl FnOnce(&mut Cell<'_>) -> R) -> Option<R> {
+        Some(self.bank(key).get_mut(&key)?.touch(touch))
+    }
+
+    /// Touches the cell of `key`, made if there is none.
+    fn touch_or_new<R>(
+        &self,
+        key: Key,
+        limit: &Arc<Limit>,
+        touch: impl FnOnce(&mut Cell<'_>) -> R,
+    ) -> R {
+        let new = || {
             self.cells.fetch_add(1, Ordering::Relaxed);
-            Box::new(Cell::new(limit))
-        })
+            Kept::new(limit)
+        };
+        self.bank(key).entry(key).or_insert_with(new).touch(touch)
     }
 }
 

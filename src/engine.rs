@@ -16,6 +16,7 @@ mod receipts;
 mod report;
 mod request;
 mod settlement;
+mod taking;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,11 +24,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 
-use crate::algorithms::Verdict;
-use crate::counters::{By, Counters, StoreHealth, Taken};
+use crate::counters::{By, Counters};
 use crate::rules::{Applied, AppliedLimits, RuleSet};
-use crate::units::{Consistency, Cost, KeySecret, Limit, Nanos, Pace, Quota, StoreLoss, Timestamp};
-use judged::{Judged, Tally};
+use crate::units::{Consistency, Cost, KeySecret, Pace, Timestamp};
+use judged::Tally;
 use per_call::PerCall;
 use receipts::{Receipts, Reservation};
 
@@ -153,7 +153,7 @@ impl Snapshot<'_> {
     #[inline]
     fn admit<'r>(
         &self,
-        applied: &AppliedLimits<'r>,
+        applied: &[Applied<'r>],
         cost: Cost,
         reservation: Option<Reservation>,
         now: Timestamp,
@@ -184,24 +184,41 @@ impl Snapshot<'_> {
         if let Some(decision) = self.find(request, now, &mut applied) {
             return decision;
         }
-        let mut tally = self.tally(&applied);
-        let asked = self.judge(&applied, request.cost, now, &mut tally);
-        for index in asked {
-            self.engine
-                .take_without_store(&mut tally, index, &applied[index], request.cost, now);
+        let applied = applied.as_slice();
+        let mut tally = self.tally(applied);
+        let asked = self.judge(applied, request.cost, now, &mut tally);
+        if !asked.is_empty() {
+            self.take_all_without_store(&asked, applied, request.cost, now, &mut tally);
         }
-        self.weigh(&mut tally, &applied, request.cost, now);
+        self.weigh(&mut tally, applied, request.cost, now);
         tally.decision(|index| applied.get(index).map(|one| &**one.limit), now)
     }
 
+    /// Lets the limits at the places `asked`, whose store cannot be waited for, go by their
+    /// policies for a lost one.
+    #[cold]
+    fn take_all_without_store(
+        &self,
+        asked: &[usize],
+        applied: &[Applied<'_>],
+        cost: Cost,
+        now: Timestamp,
+        tally: &mut Tally,
+    ) {
+        for &index in asked {
+            let one = &applied[index];
+            self.engine.take_without_store(tally, index, one, cost, now);
+        }
+    }
+
     #[inline]
-    fn tally(&self, applied: &AppliedLimits<'_>) -> Tally {
+    fn tally(&self, applied: &[Applied<'_>]) -> Tally {
         Tally::new(self.tells_all && applied.len() > 1)
     }
 
     /// Has the limits say what is said when all is taken or given back.
     #[inline]
-    fn weigh(&self, tally: &mut Tally, applied: &AppliedLimits<'_>, cost: Cost, now: Timestamp) {
+    fn weigh(&self, tally: &mut Tally, applied: &[Applied<'_>], cost: Cost, now: Timestamp) {
         let peek = |index| Some(self.engine.probe(applied.get(index)?, Cost::ZERO, now));
         tally.look_again(peek);
         if tally.advisers {
@@ -237,7 +254,7 @@ impl Snapshot<'_> {
     #[inline]
     fn judge(
         &self,
-        applied: &AppliedLimits<'_>,
+        applied: &[Applied<'_>],
         cost: Cost,
         now: Timestamp,
         tally: &mut Tally,
@@ -281,154 +298,8 @@ impl Snapshot<'_> {
     }
 }
 
-/// When to ask again for what only the store's return can admit: nobody knows when that is.
-const STORE_MAY_BE_BACK: Nanos = Nanos::from_secs(1);
-
 /// Places of limits among those that apply.
 type Places = SmallVec<[usize; 2]>;
-
-impl Engine {
-    /// Whether a strict limit's checks are put to the store now. A ban is known here.
-    fn asks(&self, limit: &Limit) -> bool {
-        !limit.quota.is_ban() && self.counters.fleet().health() == StoreHealth::Up
-    }
-
-    fn is_lost(&self, limit: &Limit) -> bool {
-        let fleet = self.counters.fleet();
-        let lost = fleet.health() == StoreHealth::Lost;
-        // What others have admitted meanwhile, the store may not know yet.
-        let keeps_to_its_share = limit.on_store_loss == StoreLoss::Share && fleet.is_scattered();
-        limit.consistency != Consistency::Local && (lost || keeps_to_its_share)
-    }
-
-    fn take(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
-        self.take_by(applied, cost, now, self.is_lost(applied.limit))
-    }
-
-    /// Takes `cost`, by the limit's policy if the store is `lost` to it.
-    fn take_by(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp, lost: bool) -> Judged {
-        let mut taken_at = None;
-        let judged = self.look(applied, cost, lost, |counters, quota| {
-            let taken = counters.take(applied.limit, quota, applied.key, cost, now);
-            let admitted = matches!(taken.outcome.verdict, Verdict::Admitted { .. });
-            taken_at = (admitted && !cost.is_peek()).then_some(taken.at);
-            taken
-        });
-        Judged { taken_at, ..judged }
-    }
-
-    fn probe(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp) -> Judged {
-        self.probe_by(applied, cost, now, self.is_lost(applied.limit))
-    }
-
-    fn probe_by(&self, applied: &Applied<'_>, cost: Cost, now: Timestamp, lost: bool) -> Judged {
-        self.look(applied, cost, lost, |counters, quota| {
-            counters.probe(applied.limit, quota, applied.key, cost, now)
-        })
-    }
-
-    /// Lets the limit at `index`, which should have been asked about at the store, go by
-    /// its policy for a lost one.
-    fn take_without_store(
-        &self,
-        tally: &mut Tally,
-        index: usize,
-        one: &Applied<'_>,
-        cost: Cost,
-        now: Timestamp,
-    ) {
-        let cost = one.cost(cost);
-        let judged = if tally.refused && !one.limit.count_denied {
-            self.probe_by(one, cost, now, true)
-        } else {
-            self.take_by(one, cost, now, true)
-        };
-        tally.note(index, one.key, cost, judged);
-        if tally.refused {
-            self.give_back(tally, now);
-        }
-    }
-
-    /// Charges those of `limits` that never refuse, and notes what they say, unless the
-    /// others have refused: they change nothing for them.
-    #[cold]
-    fn advise<'a>(
-        &self,
-        tally: &mut Tally,
-        limits: impl Iterator<Item = Applied<'a>>,
-        cost: Cost,
-        now: Timestamp,
-    ) {
-        if tally.refused {
-            return;
-        }
-        for (index, one) in limits.enumerate() {
-            if !one.limit.mode.enforces() {
-                tally.advice.push((index, self.take(&one, cost, now)));
-            }
-        }
-    }
-
-    /// Gives back all that was taken.
-    fn give_back(&self, tally: &mut Tally, now: Timestamp) {
-        for (key, cost, at) in tally.taken.drain(..) {
-            self.counters.give_back(key, cost, at, now);
-        }
-    }
-
-    /// Asks the cell under the quota that the store's health leaves it.
-    fn look(
-        &self,
-        applied: &Applied<'_>,
-        cost: Cost,
-        lost: bool,
-        ask: impl FnOnce(&Counters, &Quota) -> Taken,
-    ) -> Judged {
-        let counters = &self.counters;
-        let limit = applied.limit;
-        let quota = &limit.quota;
-        if !lost {
-            return Judged::new(ask(counters, quota));
-        }
-        if limit.consistency == Consistency::Bounded {
-            // What the store has lent before may still be spent.
-            let judged = Judged::new(ask(counters, quota));
-            return match (judged.by, limit.on_store_loss) {
-                (By::Cell, _) => judged,
-                (By::Store, StoreLoss::Open) => Judged {
-                    outcome: Outcome::Bypassed,
-                    ..judged
-                },
-                (By::Store, _) => Judged::UNAVAILABLE,
-            };
-        }
-        match limit.on_store_loss {
-            StoreLoss::Local => Judged::new(ask(counters, quota)),
-            StoreLoss::Share => {
-                let share = quota.share(counters.fleet().nodes());
-                let judged = Judged::new(ask(counters, &share));
-                // What no share can hold, the whole limit may, when the store is back.
-                let too_large = judged.outcome == Outcome::Impossible;
-                if too_large && cost.get() <= quota.capacity() {
-                    let retry_after = STORE_MAY_BE_BACK;
-                    let outcome = Outcome::Refused { retry_after };
-                    Judged { outcome, ..judged }
-                } else {
-                    judged
-                }
-            }
-            StoreLoss::Open => {
-                // What the limit would admit is counted; what goes beyond is not.
-                let judged = Judged::new(ask(counters, quota));
-                Judged {
-                    outcome: Outcome::Bypassed,
-                    ..judged
-                }
-            }
-            StoreLoss::Closed => Judged::UNAVAILABLE,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;

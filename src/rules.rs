@@ -415,6 +415,7 @@ impl RuleSet {
         self.callers.keys.holder(key)?.tier.as_deref()
     }
 
+    #[inline]
     fn apply<'r>(
         &'r self,
         limits: Range<usize>,
@@ -422,12 +423,14 @@ impl RuleSet {
         key_of: impl Fn(&Limit) -> Key,
         applied: &mut AppliedLimits<'r>,
     ) {
-        applied.extend(self.limits[limits].iter().map(|limit| Applied {
-            limit,
-            key: key_of(limit),
-            weight,
-            measure,
-        }));
+        for limit in &self.limits[limits] {
+            applied.push(Applied {
+                limit,
+                key: key_of(limit),
+                weight,
+                measure,
+            });
+        }
     }
 
     /// Who `request` comes from at `now`, as far as it is known, for people.

@@ -34,6 +34,16 @@ pub struct BucketState {
 }
 
 impl BucketState {
+    /// The state of a bucket that owed `debt`, in token · nanosecond, at `at`.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // The halves are what is wanted.
+    pub const fn new(debt: u128, at: Timestamp) -> BucketState {
+        BucketState {
+            debt: [(debt >> 64) as u64, debt as u64],
+            at,
+        }
+    }
+
     /// The debt at [`BucketState::at`], in token · nanosecond.
     pub const fn debt(&self) -> u128 {
         (self.debt[0] as u128) << 64 | self.debt[1] as u128
@@ -217,9 +227,8 @@ impl BucketState {
         self
     }
 
-    #[allow(clippy::cast_possible_truncation)] // The halves are what is wanted.
     fn owe(&mut self, debt: u128) {
-        self.debt = [(debt >> 64) as u64, debt as u64];
+        *self = BucketState::new(debt, self.at);
     }
 }
 

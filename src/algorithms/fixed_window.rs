@@ -7,6 +7,7 @@
 use super::{Outcome, Verdict, WindowState};
 use crate::units::{Cost, Nanos, Quota, Timestamp};
 
+#[inline(always)]
 pub(super) fn take(state: &mut WindowState, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
     let mut next = state.enter(quota, now);
     let until_end = quota.windows().end(next.id()).since(now);

@@ -12,6 +12,7 @@ use super::exact::{div_ceil, div_floor, product};
 use super::{Outcome, Verdict, WindowState};
 use crate::units::{Cost, Nanos, Quota, Timestamp};
 
+#[inline(never)]
 pub(super) fn take(state: &mut WindowState, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
     let mut next = state.enter(quota, now);
     let weighted = weigh_previous(&next, quota, now);

@@ -10,6 +10,17 @@ pub struct WindowState {
 }
 
 impl WindowState {
+    /// The state of the window `id`, in which `current` was used, after one in which
+    /// `previous` was.
+    #[inline]
+    pub const fn new(id: WindowId, current: u64, previous: u64) -> WindowState {
+        WindowState {
+            id,
+            current,
+            previous,
+        }
+    }
+
     /// The window that is being counted.
     pub const fn id(&self) -> WindowId {
         self.id
@@ -30,12 +41,16 @@ impl WindowState {
     /// A window that begins at most a period ahead of `now` stays: its time stands
     /// still. One further ahead was counted by a wrong clock: its count is taken
     /// over into the window of `now`.
+    #[inline(always)]
     pub fn roll(&mut self, quota: &Quota, now: Timestamp) {
         // Spares a division per check.
-        if quota.windows().holds(self.id, now) {
-            return;
+        if !quota.windows().holds(self.id, now) {
+            self.go_to(quota.windows().at(now));
         }
-        let id = quota.windows().at(now);
+    }
+
+    #[cold]
+    fn go_to(&mut self, id: WindowId) {
         if id > self.id {
             self.previous = if id == self.id.next() {
                 self.current
@@ -53,6 +68,7 @@ impl WindowState {
 
     /// Takes `cost` as [`State::take`](super::State::take) does, under a quota that
     /// is no ban.
+    #[inline(always)]
     pub fn take(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
         match quota.algorithm() {
             Algorithm::FixedWindow => fixed_window::take(self, quota, cost, now),
@@ -110,6 +126,7 @@ impl WindowState {
     ///
     /// A state that came back from a wrong clock is stored at once: left ahead, it
     /// would be taken to be of every later `now` again, and waiting would not help.
+    #[inline]
     pub(super) fn enter(&mut self, quota: &Quota, now: Timestamp) -> WindowState {
         let next = self.rolled(quota, now);
         if next.id < self.id {
@@ -131,9 +148,13 @@ impl WindowState {
     }
 
     /// See [`State::moment`](super::State::moment).
+    #[inline(always)]
     pub fn moment(&self, quota: &Quota, now: Timestamp) -> Timestamp {
-        let id = self.rolled(quota, now).id;
-        quota.windows().start(id).max(now)
+        let windows = quota.windows();
+        if windows.start(self.id) <= now {
+            return now;
+        }
+        windows.start(self.rolled(quota, now).id).max(now)
     }
 
     /// See [`State::is_fresh`](super::State::is_fresh).
@@ -143,6 +164,7 @@ impl WindowState {
         state.current == 0 && (state.previous == 0 || forgets_previous)
     }
 
+    #[inline]
     fn rolled(mut self, quota: &Quota, now: Timestamp) -> WindowState {
         self.roll(quota, now);
         self

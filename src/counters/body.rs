@@ -44,6 +44,7 @@ impl Body {
         }
     }
 
+    #[inline(always)]
     pub(super) fn take(&mut self, quota: &Quota, cost: Cost, now: Timestamp) -> Outcome {
         if quota.is_ban() {
             return Outcome::BANNED;
@@ -82,6 +83,7 @@ impl Body {
     }
 
     /// Notes in the ledger what was admitted and counts for the moment `at`.
+    #[inline]
     pub(super) fn record(&mut self, quota: &Quota, cost: Cost, at: Timestamp) {
         match self {
             Body::Window { ledger, .. } => ledger.current.admit(cost),
@@ -126,6 +128,7 @@ impl Body {
     }
 
     /// The moment that a cost taken at `now` counts for.
+    #[inline(always)]
     pub(super) fn moment(&self, quota: &Quota, now: Timestamp) -> Timestamp {
         match self {
             Body::Window { state, .. } => state.moment(quota, now),

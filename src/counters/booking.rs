@@ -72,12 +72,12 @@ impl Counters {
                 self.charge_shared(limit, cost, moment, now)
             };
         }
-        let mut cell = self.at_or_new(key, limit);
-        if let Some(announced) = self.unknown.recall(key, now) {
-            let _quiet = cell.announce(announced, now, &self.fleet);
-        }
-        let (booked, signal) = cell.charge(cost, moment, now, &self.fleet);
-        drop(cell);
+        let (booked, signal) = self.touch_or_new(key, limit, |cell| {
+            if let Some(announced) = self.unknown.recall(key, now) {
+                let _quiet = cell.announce(announced, now, &self.fleet);
+            }
+            cell.charge(cost, moment, now, &self.fleet)
+        });
         self.tell(key, signal);
         booked
     }
@@ -92,9 +92,11 @@ impl Counters {
     ) -> Booked {
         self.overflowed.fetch_add(1, Ordering::Relaxed);
         let (key, shared) = self.overflow_of(limit, &limit.quota);
-        let mut cell = self.at_or_new(key, &shared);
-        cell.turn(&shared, now, &self.fleet);
-        cell.charge(cost, moment, now, &self.fleet).0
+        let (booked, _quiet) = self.touch_or_new(key, &shared, |cell| {
+            cell.turn(&shared, now, &self.fleet);
+            cell.charge(cost, moment, now, &self.fleet)
+        });
+        booked
     }
 
     /// Takes `cost` off what the cell of `key` counts now, never below zero. The fleet is
@@ -114,9 +116,8 @@ impl Counters {
         if !shared {
             return Booked::Dropped;
         }
-        let mut cell = self.at_or_new(key, limit);
-        let (booked, signal) = cell.refund(cost, now, &self.fleet);
-        drop(cell);
+        let (booked, signal) =
+            self.touch_or_new(key, limit, |cell| cell.refund(cost, now, &self.fleet));
         self.tell(key, signal);
         booked
     }
@@ -130,7 +131,7 @@ impl Counters {
         moment: Timestamp,
         now: Timestamp,
     ) -> Booked {
-        let undo = |cell: &mut Cell| cell.refund_late(cost, moment, now, &self.fleet);
+        let undo = |cell: &mut Cell<'_>| cell.refund_late(cost, moment, now, &self.fleet);
         self.book(key, undo)
             .unwrap_or_else(|| self.refund_shared(limit, undo))
     }
@@ -138,7 +139,7 @@ impl Counters {
     fn refund_shared(
         &self,
         limit: &Arc<Limit>,
-        refund: impl FnOnce(&mut Cell) -> (Booked, Signal),
+        refund: impl FnOnce(&mut Cell<'_>) -> (Booked, Signal),
     ) -> Booked {
         let known = self
             .overflow
@@ -149,14 +150,18 @@ impl Counters {
     }
 
     /// Does something to the cell of `key`, if there is one.
-    fn book(&self, key: Key, does: impl FnOnce(&mut Cell) -> (Booked, Signal)) -> Option<Booked> {
-        let (booked, signal) = does(self.bank(key).get_mut(&key)?.value_mut());
+    fn book(
+        &self,
+        key: Key,
+        does: impl FnOnce(&mut Cell<'_>) -> (Booked, Signal),
+    ) -> Option<Booked> {
+        let (booked, signal) = self.touch(key, does)?;
         self.tell(key, signal);
         Some(booked)
     }
 }
 
-impl Cell {
+impl Cell<'_> {
     /// Charges `cost` past the limit, for `moment` or for now.
     fn charge(
         &mut self,
@@ -165,7 +170,7 @@ impl Cell {
         now: Timestamp,
         fleet: &Fleet,
     ) -> (Booked, Signal) {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let quota = limit.quota;
         let at = moment.unwrap_or_else(|| self.body.moment(&quota, now));
@@ -193,7 +198,7 @@ impl Cell {
             if !unlent.is_peek() {
                 edge.admitted(now);
             }
-            self.edge = Some(edge);
+            *self.edge = Some(edge);
         }
         self.body.record_charge(&quota, unlent, at);
         let remaining = self.body.remaining(&quota, now);
@@ -205,7 +210,7 @@ impl Cell {
     }
 
     fn refund(&mut self, cost: Cost, now: Timestamp, fleet: &Fleet) -> (Booked, Signal) {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let shared = self.is_shared(fleet);
         let refunded = self.body.refund(&limit.quota, cost, shared, now);
@@ -224,7 +229,7 @@ impl Cell {
         now: Timestamp,
         fleet: &Fleet,
     ) -> (Booked, Signal) {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         if !self.body.counts(&limit.quota, moment, now) {
             return (Booked::Dropped, Signal::Quiet);

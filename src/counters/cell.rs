@@ -3,22 +3,21 @@ use std::sync::Arc;
 use super::body::Body;
 use super::edge::Edge;
 use super::marks::{Marks, Told};
-use super::{By, Fleet, Space};
+use super::{By, Fleet, Space, Taken};
 use crate::algorithms::{Outcome, Verdict};
 use crate::policy::{Pressure, trusted_for};
 use crate::units::{Algorithm, Consistency, Cost, Limit, Nanos, Quota, Timestamp};
 
-/// The state of one (limit, key), and what this node has contributed to it.
+/// The state of one (limit, key), and what this node has contributed to it, while it is
+/// touched ([`Kept`](super::kept::Kept) says how it is kept).
 ///
-/// Plain fields: the map gives exclusive access, so nothing here is atomic. Boxed
-/// in the map, which is why the sum of the fields matters.
-#[derive(Debug)]
-pub(super) struct Cell {
-    pub(super) limit: Arc<Limit>,
-    pub(super) body: Body,
-    pub(super) marks: Marks,
+/// Plain fields: the map gives exclusive access, so nothing here is atomic.
+pub(super) struct Cell<'k> {
+    pub(super) limit: &'k mut Arc<Limit>,
+    pub(super) body: &'k mut Body,
+    pub(super) marks: &'k mut Marks,
     /// While the cell is near its limit, and counts for a fleet.
-    pub(super) edge: Option<Box<Edge>>,
+    pub(super) edge: &'k mut Option<Box<Edge>>,
 }
 
 /// What becomes of a cell that the sweep looks at.
@@ -42,28 +41,9 @@ pub(super) enum Signal {
     Dirty,
 }
 
-/// What a touch of a cell answers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Touch {
-    pub(super) outcome: Outcome,
-    pub(super) stale: Option<Nanos>,
-    pub(super) signal: Signal,
-    /// The moment that the cost counts for.
-    pub(super) at: Timestamp,
-    pub(super) by: By,
-}
-
-impl Cell {
-    pub(super) fn new(limit: &Arc<Limit>) -> Cell {
-        Cell {
-            limit: Arc::clone(limit),
-            body: Body::fresh(&limit.quota),
-            marks: Marks::default(),
-            edge: None,
-        }
-    }
-
+impl Cell<'_> {
     /// Takes `cost` under `quota`, which is the limit's own or a share of it.
+    #[inline(always)]
     pub(super) fn take(
         &mut self,
         limit: &Arc<Limit>,
@@ -71,23 +51,13 @@ impl Cell {
         cost: Cost,
         now: Timestamp,
         fleet: &Fleet,
-    ) -> Touch {
+    ) -> (Taken, Signal) {
         self.turn(limit, now, fleet);
         if self.edge.is_none() && limit.consistency == Consistency::Bounded && fleet.has_store() {
             self.make_edge(cost, now, fleet);
         }
-        if let Some(mut edge) = self.edge.take() {
-            let touch = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
-            self.edge = Some(edge);
-            let remaining = self.remaining(quota, touch.outcome.remaining, now);
-            self.note_whether_full(remaining);
-            let signal = self.signal(remaining, now, fleet);
-            let outcome = self.told(touch.outcome, cost, now, fleet);
-            return Touch {
-                outcome,
-                signal,
-                ..touch
-            };
+        if let Some(edge) = self.edge.take() {
+            return self.take_with(edge, quota, cost, now, fleet);
         }
         let outcome = self.take_under(quota, cost, now, fleet);
         let charged = match outcome.verdict {
@@ -108,23 +78,41 @@ impl Cell {
                 self.body.record_charge(quota, cost, at);
             }
             let remaining = self.remaining(quota, outcome.remaining, now);
-            if self.edge.is_none() && self.is_near_the_edge(remaining, now, fleet) {
+            if self.is_near_the_edge(remaining, now, fleet) {
                 self.make_edge(cost, now, fleet);
                 self.note_whether_full(remaining);
             }
             signal = self.signal(remaining, now, fleet);
         }
-        Touch {
+        let taken = Taken {
             outcome,
             stale: self.marks.stale(now),
-            signal,
             at,
             by: By::Cell,
-        }
+        };
+        (taken, signal)
     }
 
-    /// The same, for a cell near its limit: what the view admits is admitted from the
-    /// lease, or without one where the policy has it so.
+    /// The same, for a cell near its limit, whose `edge` is back in it afterwards.
+    #[inline(never)]
+    fn take_with(
+        &mut self,
+        mut edge: Box<Edge>,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        fleet: &Fleet,
+    ) -> (Taken, Signal) {
+        let taken = self.take_at_the_edge(&mut edge, quota, cost, now, fleet);
+        *self.edge = Some(edge);
+        let remaining = self.remaining(quota, taken.outcome.remaining, now);
+        self.note_whether_full(remaining);
+        let signal = self.signal(remaining, now, fleet);
+        let outcome = self.told(taken.outcome, cost, now, fleet);
+        (Taken { outcome, ..taken }, signal)
+    }
+
+    /// Takes near the limit: what the view admits is admitted from the lease, or without one where the policy has it so.
     fn take_at_the_edge(
         &mut self,
         edge: &mut Edge,
@@ -132,7 +120,7 @@ impl Cell {
         cost: Cost,
         now: Timestamp,
         fleet: &Fleet,
-    ) -> Touch {
+    ) -> Taken {
         let terms = self.terms(fleet);
         if !cost.is_peek() {
             edge.arrive(cost, &terms, now);
@@ -185,10 +173,9 @@ impl Cell {
             let at = self.body.moment(quota, now);
             self.body.record_charge(quota, cost, at);
         }
-        Touch {
+        Taken {
             outcome,
             stale: self.stale(Some(edge), now),
-            signal: Signal::Quiet,
             at: self.body.moment(quota, now),
             by,
         }
@@ -217,13 +204,12 @@ impl Cell {
         cost: Cost,
         now: Timestamp,
         fleet: &Fleet,
-    ) -> Touch {
+    ) -> Taken {
         self.turn(limit, now, fleet);
         let outcome = self.probe_under(quota, cost, now, fleet);
-        Touch {
+        Taken {
             outcome,
             stale: self.stale(self.edge.as_deref(), now),
-            signal: Signal::Quiet,
             at: now,
             by: By::Cell,
         }
@@ -255,7 +241,7 @@ impl Cell {
 
     /// What becomes of a cell that the sweep looks at.
     pub(super) fn fate(&mut self, now: Timestamp, fleet: &Fleet) -> Fate {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let idle = !self.is_queued() && self.edge.as_ref().is_none_or(|edge| edge.hold == 0);
         if !self.is_queued() && self.rests_on_a_lease(now, fleet) {
@@ -285,7 +271,7 @@ impl Cell {
     /// The same for a cell whose limit is in force no more. Nobody asks for it again, so it
     /// keeps no lease, and need not be kept when the store knows all that it has counted.
     pub(super) fn last_fate(&mut self, now: Timestamp, fleet: &Fleet) -> Fate {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         self.return_lease();
         if self.is_queued() || self.has_leases() {
@@ -305,65 +291,86 @@ impl Cell {
 
     /// Brings the cell to `limit` (a reload may have changed it) and to `now`.
     /// Costs that nobody can read any more are given up, and counted.
+    #[inline(always)]
     pub(super) fn turn(&mut self, limit: &Arc<Limit>, now: Timestamp, fleet: &Fleet) {
-        if !Arc::ptr_eq(&self.limit, limit) {
+        if !Arc::ptr_eq(self.limit, limit) {
             self.adopt(limit, now, fleet);
         }
         if let Some(edge) = &mut self.edge {
             edge.keep_time(now);
         }
-        let expired = match &mut self.body {
-            Body::Window { state, ledger } => {
-                let before = state.id();
-                state.roll(&self.limit.quota, now);
-                let expired = ledger.turn(before, state.id());
-                if before != state.id()
-                    && let Some(edge) = &mut self.edge
-                {
-                    let follows = before.next() == state.id();
-                    let lent = Cost::new(if follows { edge.next } else { 0 });
-                    let left = Cost::new(edge.turn(follows, state.id()));
-                    let weighed = limit.quota.algorithm() == Algorithm::SlidingWindow;
-                    if follows && (weighed || edge.closing.is_some()) {
-                        // It would be weighed, or read, as if it had been used.
-                        ledger.previous.give_back(left);
-                    }
-                    ledger.current.lend(lent);
-                    if std::mem::take(&mut edge.next_is_void) {
-                        edge.hold = 0;
-                        ledger.current.give_back(lent);
-                    }
-                    // Calm for a whole window: it is no longer near its limit.
-                    // What is small because the store kept silent says nothing.
-                    let told = self.marks.heard() >= limit.quota.windows().start(before);
-                    let small = state.previous() < limit.quota.capacity() / 4;
-                    let calm = !follows || (small && told);
-                    if calm && limit.consistency != Consistency::Bounded {
-                        ledger.current.give_back(Cost::new(edge.hold));
-                        self.edge = None;
-                    }
+        match &mut self.body {
+            Body::Window { state, .. } => {
+                if !limit.quota.windows().holds(state.id(), now) {
+                    self.turn_window(now, fleet);
                 }
-                expired
             }
-            Body::Bucket { state, ledger } => {
-                ledger.age(state.at(), now);
-                state.age(&self.limit.quota, now);
-                0
-            }
-            Body::Log(log) => {
-                let space = Space::of(&self.limit.quota);
-                let part = space.window(now);
-                if let Some(edge) = &mut self.edge
-                    && edge.lent_in != part
-                {
-                    let before = edge.lent_in;
-                    let left = Cost::new(edge.turn(false, part));
-                    log.account(before).account.give_back(left);
-                }
-                log.turn(space, now)
-            }
+            Body::Bucket { .. } => self.turn_bucket(now),
+            Body::Log(_) => self.turn_log(now, fleet),
+        }
+    }
+
+    /// Goes on to the window of `now`.
+    #[inline(never)]
+    fn turn_window(&mut self, now: Timestamp, fleet: &Fleet) {
+        let Body::Window { state, ledger } = &mut self.body else {
+            return;
         };
-        fleet.add_expired(expired);
+        let limit = &self.limit;
+        let before = state.id();
+        state.roll(&limit.quota, now);
+        fleet.add_expired(ledger.turn(before, state.id()));
+        let Some(edge) = self.edge.as_mut().filter(|_| before != state.id()) else {
+            return;
+        };
+        let follows = before.next() == state.id();
+        let lent = Cost::new(if follows { edge.next } else { 0 });
+        let left = Cost::new(edge.turn(follows, state.id()));
+        let weighed = limit.quota.algorithm() == Algorithm::SlidingWindow;
+        if follows && (weighed || edge.closing.is_some()) {
+            // It would be weighed, or read, as if it had been used.
+            ledger.previous.give_back(left);
+        }
+        ledger.current.lend(lent);
+        if std::mem::take(&mut edge.next_is_void) {
+            edge.hold = 0;
+            ledger.current.give_back(lent);
+        }
+        // Calm for a whole window: it is no longer near its limit.
+        // What is small because the store kept silent says nothing.
+        let told = self.marks.heard() >= limit.quota.windows().start(before);
+        let small = state.previous() < limit.quota.capacity() / 4;
+        let calm = !follows || (small && told);
+        if calm && limit.consistency != Consistency::Bounded {
+            ledger.current.give_back(Cost::new(edge.hold));
+            *self.edge = None;
+        }
+    }
+
+    /// Drains the bucket up to `now`.
+    fn turn_bucket(&mut self, now: Timestamp) {
+        if let Body::Bucket { state, ledger } = &mut self.body {
+            ledger.age(state.at(), now);
+            state.age(&self.limit.quota, now);
+        }
+    }
+
+    /// Goes on to the part of the log that `now` is in.
+    #[inline(never)]
+    fn turn_log(&mut self, now: Timestamp, fleet: &Fleet) {
+        let Body::Log(log) = &mut self.body else {
+            return;
+        };
+        let space = Space::of(&self.limit.quota);
+        let part = space.window(now);
+        if let Some(edge) = &mut self.edge
+            && edge.lent_in != part
+        {
+            let before = edge.lent_in;
+            let left = Cost::new(edge.turn(false, part));
+            log.account(before).account.give_back(left);
+        }
+        fleet.add_expired(log.turn(space, now));
     }
 
     #[cold]
@@ -387,15 +394,15 @@ impl Cell {
                     ledger.reprice(&old, &new);
                 }
                 Body::Window { .. } | Body::Log(_) if same_kind => {}
-                body => {
-                    fleet.add_expired(body.pending());
-                    *body = Body::fresh(&new);
-                    self.edge = None;
+                _ => {
+                    fleet.add_expired(self.body.pending());
+                    *self.body = Body::fresh(&new);
+                    *self.edge = None;
                     self.marks.set_heard(Timestamp::EPOCH);
                 }
             }
         }
-        self.limit = Arc::clone(limit);
+        *self.limit = Arc::clone(limit);
     }
 
     /// Makes what is left of the lease pending, to be taken off again in the store.
@@ -416,6 +423,7 @@ impl Cell {
     }
 
     /// Whether the cell counts for the fleet.
+    #[inline]
     pub(super) fn is_shared(&self, fleet: &Fleet) -> bool {
         fleet.has_store() && self.limit.consistency != Consistency::Local
     }

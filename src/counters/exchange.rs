@@ -25,11 +25,11 @@ pub struct Route {
 /// What the store has told longer ago is read anew, all of it.
 const LATE: Nanos = Nanos::from_secs(1);
 
-impl Cell {
+impl Cell<'_> {
     /// How soon the cell wants to be sent; forgets the signals that led here if it
     /// wants nothing.
     pub(super) fn examine(&mut self, now: Timestamp, fleet: &Fleet) -> Option<Nanos> {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let remaining = self.body.remaining(&limit.quota, now);
         // The sweep has cells sent that are in no hurry, and leases that nobody needs.
@@ -59,7 +59,7 @@ impl Cell {
 
     /// The slots that the cell has something to send to, or to ask of.
     pub(super) fn route(&mut self, now: Timestamp, fleet: &Fleet) -> Route {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let again = self.return_surplus(now, fleet);
         let space = Space::of(&limit.quota);
@@ -176,7 +176,7 @@ impl Cell {
         } else {
             terms.interval()
         };
-        self.edge = Some(edge);
+        *self.edge = Some(edge);
         late
     }
 
@@ -217,7 +217,7 @@ impl Cell {
         edge.hold -= surplus;
         self.body.give_up(Cost::new(surplus), edge.lent_in);
         let again = edge.look_again(&terms, now);
-        self.edge = Some(edge);
+        *self.edge = Some(edge);
         again
     }
 
@@ -283,7 +283,7 @@ impl Cell {
                 None
             }
         });
-        self.edge = edge;
+        *self.edge = edge;
         if is_next {
             // Nothing was used in it; what was lent is noted at its beginning.
             let lent = self.edge.as_mut().map(|edge| &mut edge.next);
@@ -325,7 +325,7 @@ impl Cell {
     /// Makes pending again what this node has contributed to `slot`, whose hash was
     /// lost. Answers whether there is anything to send.
     pub(super) fn rewind(&mut self, slot: Slot, now: Timestamp, fleet: &Fleet) -> bool {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         if Space::of(&limit.quota) != slot.space {
             return false;
         }

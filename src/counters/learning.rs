@@ -11,7 +11,7 @@ use crate::algorithms::BucketState;
 use crate::policy::Pressure;
 use crate::units::{Cost, Nanos, Timestamp};
 
-impl Cell {
+impl Cell<'_> {
     /// Learns what the fleet has used, as the store answered to a delta for `slot`.
     /// Answers when the sync should look at the cell again, asked or not.
     pub(super) fn absorb(
@@ -36,7 +36,7 @@ impl Cell {
     }
 
     fn learn(&mut self, slot: Slot, answer: Answer, now: Timestamp, fleet: &Fleet) {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         if Space::of(&limit.quota) != slot.space {
             return;
         }
@@ -140,7 +140,7 @@ impl Cell {
         now: Timestamp,
         fleet: &Fleet,
     ) -> Signal {
-        let limit = Arc::clone(&self.limit);
+        let limit = Arc::clone(self.limit);
         self.turn(&limit, now, fleet);
         let slot = announced.slot;
         if Space::of(&limit.quota) != slot.space || !self.body.is_present(slot, now) {

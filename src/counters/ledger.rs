@@ -22,6 +22,17 @@ pub(super) struct Account {
 }
 
 impl Account {
+    #[inline]
+    pub(super) const fn new(own: i64, sent: i64) -> Account {
+        Account { own, sent }
+    }
+
+    /// All that was admitted here, and what of it was sent.
+    #[inline]
+    pub(super) const fn sums(self) -> (i64, i64) {
+        (self.own, self.sent)
+    }
+
     pub(super) fn admit(&mut self, cost: Cost) {
         self.own = self.own.saturating_add(amount(cost));
     }

@@ -2,8 +2,8 @@ use crate::policy::Pressure;
 use crate::units::{Nanos, Timestamp};
 
 /// When the store last told about a cell, and how much of the cell the sync knows:
-/// one word, since there are as many as keys. The time is in microseconds, as the
-/// store tells it.
+/// seven bytes, since there are as many as keys. The time is in microseconds, as the
+/// store tells it, and ends in the year 2540.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks(u64);
 
@@ -15,9 +15,25 @@ pub(super) enum Told {
     Queued(Pressure),
 }
 
-const TOLD_BITS: u32 = 8;
+const TOLD_BITS: u32 = 2;
+const TOLD: u64 = (1 << TOLD_BITS) - 1;
+/// The last moment, in microseconds.
+const LAST: u64 = (1 << (56 - TOLD_BITS)) - 1;
 
 impl Marks {
+    /// The marks that were taken apart.
+    #[inline]
+    pub(super) fn of((low, middle, high): (u32, u16, u8)) -> Marks {
+        Marks(u64::from(low) | u64::from(middle) << 32 | u64::from(high) << 48)
+    }
+
+    /// In pieces that fit beside the tag of an enum.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // The pieces are what is wanted.
+    pub(super) const fn parts(self) -> (u32, u16, u8) {
+        (self.0 as u32, (self.0 >> 32) as u16, (self.0 >> 48) as u8)
+    }
+
     /// The store's time of its last answer; the epoch if there was none.
     pub(super) const fn heard(self) -> Timestamp {
         Timestamp::from_nanos((self.0 >> TOLD_BITS).saturating_mul(1_000))
@@ -25,11 +41,11 @@ impl Marks {
 
     pub(super) fn set_heard(&mut self, at: Timestamp) {
         let micros = at.since(Timestamp::EPOCH).get() / 1_000;
-        self.0 = micros << TOLD_BITS | (self.0 & 0xff);
+        self.0 = micros.min(LAST) << TOLD_BITS | (self.0 & TOLD);
     }
 
     pub(super) const fn told(self) -> Told {
-        match self.0 & 0xff {
+        match self.0 & TOLD {
             0 => Told::Nothing,
             1 => Told::Queued(Pressure::Far),
             2 => Told::Queued(Pressure::Near),
@@ -57,6 +73,19 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn they_are_the_same_in_pieces_and_after_the_last_moment_it_is_the_last() {
+        let mut marks = Marks::default();
+        for nanos in [0, 1_000, 1_800_000_000_123_456_000, u64::MAX] {
+            marks.set_told(Told::Queued(Pressure::Urgent));
+            marks.set_heard(Timestamp::from_nanos(nanos));
+            assert_eq!(Marks::of(marks.parts()), marks);
+            assert_eq!(marks.told(), Told::Queued(Pressure::Urgent));
+            let last = (1 << 54) - 1;
+            assert_eq!(marks.heard().as_nanos() / 1_000, (nanos / 1_000).min(last));
+        }
+    }
 
     #[test]
     fn the_time_and_what_was_told_do_not_disturb_each_other() {

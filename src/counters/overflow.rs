@@ -25,10 +25,10 @@ impl Counters {
         self.overflowed.fetch_add(1, Ordering::Relaxed);
         let (key, shared) = self.overflow_of(limit, quota);
         // One cell for each limit, whether or not there is room for it.
-        let touch =
-            self.at_or_new(key, &shared)
-                .take(&shared, &shared.quota, cost, now, &self.fleet);
-        let mut taken = self.settle(key, touch);
+        let (mut taken, signal) = self.touch_or_new(key, &shared, |cell| {
+            cell.take(&shared, &shared.quota, cost, now, &self.fleet)
+        });
+        self.tell(key, signal);
         // What is told is the limit that the caller knows.
         taken.outcome.remaining = taken.outcome.remaining.min(quota.capacity());
         taken

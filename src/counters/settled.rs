@@ -40,7 +40,7 @@ impl Counters {
     }
 }
 
-impl Cell {
+impl Cell<'_> {
     /// Takes note that the limit has nothing left in the present window, if it has not.
     pub(super) fn note_whether_full(&mut self, remaining: u64) {
         if remaining == 0
@@ -99,7 +99,7 @@ impl Cell {
             return None;
         };
         Some(SettledWindow {
-            limit: Arc::clone(&self.limit),
+            limit: Arc::clone(self.limit),
             total: state.previous(),
         })
     }

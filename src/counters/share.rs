@@ -15,7 +15,7 @@ enum Mirrored {
     All,
 }
 
-impl Cell {
+impl Cell<'_> {
     /// Whether the cell keeps to its share although the store answers, because others may
     /// not have told it yet what they have admitted meanwhile.
     pub(super) fn is_held_back(&self, fleet: &Fleet) -> bool {
@@ -23,6 +23,7 @@ impl Cell {
     }
 
     /// Takes `cost` under `quota`, by the share rule if it is a share.
+    #[inline(always)]
     pub(super) fn take_under(
         &mut self,
         quota: &Quota,
@@ -59,6 +60,7 @@ impl Cell {
     /// Every node is taken to have admitted what this one has admitted and nobody else
     /// knows of. So what this node may admit so is what the limit leaves of all that is
     /// known, divided by the number of nodes and rounded up.
+    #[inline(always)]
     fn probe_share(
         &self,
         quota: &Quota,
@@ -66,10 +68,13 @@ impl Cell {
         now: Timestamp,
         fleet: &Fleet,
     ) -> Option<Outcome> {
+        let is_share = quota.amount() < self.limit.quota.amount();
+        is_share.then(|| self.share_says(cost, now, fleet))?
+    }
+
+    #[cold]
+    fn share_says(&self, cost: Cost, now: Timestamp, fleet: &Fleet) -> Option<Outcome> {
         let limit = &self.limit.quota;
-        if quota.amount() >= limit.amount() {
-            return None;
-        }
         let nodes = u64::from(fleet.nodes());
         let mirrored = match fleet.health() {
             StoreHealth::Up => Mirrored::All,

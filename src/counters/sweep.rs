@@ -32,12 +32,12 @@ impl Counters {
         let mut forgotten = 0;
         for key in keys(bank) {
             let mut fate = Fate::Kept;
-            bank.remove_if_mut(&key, |_, cell| {
-                fate = if is_left(&cell.limit) {
-                    cell.last_fate(now, &self.fleet)
-                } else {
-                    cell.fate(now, &self.fleet)
-                };
+            bank.remove_if_mut(&key, |_, kept| {
+                let left = is_left(kept.limit());
+                fate = kept.touch(|cell| match left {
+                    true => cell.last_fate(now, &self.fleet),
+                    false => cell.fate(now, &self.fleet),
+                });
                 fate == Fate::Forgotten
             });
             match fate {
@@ -52,6 +52,7 @@ impl Counters {
     }
 
     /// The turn of [`Counters::sweep`] that looks at the cell of `key`.
+    #[inline]
     pub fn turn_of(&self, key: Key) -> usize {
         key.spread(REMAINDERS) / REMAINDERS_PER_BANK
     }

@@ -508,12 +508,6 @@ fn a_new_amount_keeps_what_was_used_and_a_new_window_does_not() {
 }
 
 #[test]
-fn a_cell_takes_no_more_than_88_bytes() {
-    // What malloc has in the chunk that 80 would take.
-    assert!(std::mem::size_of::<Cell>() <= 88);
-}
-
-#[test]
 fn what_a_log_gives_back_is_taken_from_the_part_that_counted_it() {
     let counters = Counters::new(10, Fleet::with_store());
     let limit = limit(Algorithm::SlidingLog, 100, MINUTE);

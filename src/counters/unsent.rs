@@ -16,8 +16,7 @@ impl Counters {
     pub fn unsent(&self) -> Unsent {
         let mut unsent = Unsent::default();
         for key in self.banks.iter().flat_map(keys) {
-            let cell = self.bank(key).get_mut(&key);
-            let cost = cell.map_or(0, |cell| cell.pending());
+            let cost = self.touch(key, |cell| cell.pending()).unwrap_or(0);
             unsent.cells += u64::from(cost > 0);
             unsent.cost = unsent.cost.saturating_add(cost);
         }

@@ -23,7 +23,7 @@ pub(super) struct Wants {
 /// So much unsent is no accident.
 const MANY: u64 = 8;
 
-impl Cell {
+impl Cell<'_> {
     pub(super) fn terms(&self, fleet: &Fleet) -> Terms {
         let quota = &self.limit.quota;
         Terms {
@@ -170,12 +170,14 @@ impl Cell {
 
     /// What the limit can still admit, where `quota` can admit `left`: how little is left
     /// of a share says nothing of how near the cell is to its limit.
+    #[inline]
     pub(super) fn remaining(&mut self, quota: &Quota, left: u64, now: Timestamp) -> u64 {
-        let own = self.limit.quota;
-        if *quota == own {
+        let own = &self.limit.quota;
+        // Nearly always it is the very same.
+        if std::ptr::eq(quota, own) || quota == own {
             left
         } else {
-            self.body.remaining(&own, now)
+            self.body.remaining(own, now)
         }
     }
 
@@ -244,6 +246,6 @@ impl Cell {
             Body::Window { state, .. } => state.id(),
             Body::Bucket { .. } | Body::Log(_) => Space::of(&self.limit.quota).window(now),
         };
-        self.edge = Some(Box::new(Edge::new(demand, slot, now)));
+        *self.edge = Some(Box::new(Edge::new(demand, slot, now)));
     }
 }

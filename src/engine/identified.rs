@@ -28,7 +28,7 @@ impl Snapshot<'_> {
 
     /// The decision for what was admitted before, with the figures of now. Those of limits
     /// that only the store knows are left out.
-    fn again<'r>(&self, applied: &AppliedLimits<'r>, delay: Nanos, now: Timestamp) -> Decision<'r> {
+    fn again<'r>(&self, applied: &[Applied<'r>], delay: Nanos, now: Timestamp) -> Decision<'r> {
         let engine = self.engine;
         let mut tally = self.tally(applied);
         for (index, one) in applied.iter().enumerate() {

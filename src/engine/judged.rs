@@ -30,6 +30,7 @@ impl Judged {
         by: By::Cell,
     };
 
+    #[inline]
     pub(super) fn new(taken: Taken) -> Judged {
         Judged {
             by: taken.by,
@@ -42,6 +43,7 @@ impl Judged {
         Judged::of(outcome, Some(Nanos::ZERO))
     }
 
+    #[inline]
     fn of(said: algorithms::Outcome, stale: Option<Nanos>) -> Judged {
         let outcome = match said.verdict {
             Verdict::Admitted { delay } => Outcome::Allowed { delay },
@@ -73,6 +75,7 @@ impl Judged {
     }
 
     /// The limit of a rule that said it, as callers are told of it.
+    #[inline]
     fn of_limit<'s>(&self, limit: &'s Limit, now: Timestamp) -> DescribedLimit<'s> {
         let windows = limit.quota.windows();
         DescribedLimit {
@@ -85,6 +88,7 @@ impl Judged {
     }
 
     /// The limit that said it, as callers are told of it.
+    #[inline]
     pub(super) fn described<'s>(
         &self,
         names: (&'s str, &'s str),
@@ -135,6 +139,7 @@ impl Tally {
 
     /// After a refusal, looks again at the limits that admitted what they are given back:
     /// `look` answers what the limit at a place says now, to a cost of nothing.
+    #[inline]
     pub(super) fn look_again(&mut self, look: impl Fn(usize) -> Option<Judged>) {
         if !self.refused {
             return;
@@ -155,6 +160,7 @@ impl Tally {
 
     /// Takes note of what the limit at `index` said, whose cell is that of `key`, when it
     /// was asked for `cost`. Once `refused`, all that was taken must be given back.
+    #[inline(always)]
     pub(super) fn note(&mut self, index: usize, key: Key, cost: Cost, judged: Judged) {
         if let Some(at) = judged.taken_at {
             self.taken.push((key, cost, at));
@@ -179,12 +185,13 @@ impl Tally {
         }
     }
 
-    /// The decision at `now`; `limit_at` answers the limit at a place.
-    pub(super) fn decision<'r>(
-        self,
+    /// What is said besides the limit that decided.
+    #[cold]
+    fn besides<'r>(
+        &mut self,
         limit_at: impl Fn(usize) -> Option<&'r Limit>,
         now: Timestamp,
-    ) -> Decision<'r> {
+    ) -> Box<Besides<'r>> {
         let advised = |(index, judged): (usize, Judged)| {
             let limit = limit_at(index)?;
             Some(Advised {
@@ -197,17 +204,27 @@ impl Tally {
             let limit = limit_at(index).filter(|_| judged.outcome.has_figures())?;
             Some(judged.of_limit(limit, now))
         };
-        let besides = (self.told.is_some() || !self.advice.is_empty()).then(|| {
-            let mut all = self.told.unwrap_or_default();
-            all.sort_unstable_by_key(|(index, _)| *index);
-            Box::new(Besides {
-                all: all.into_iter().filter_map(told).collect(),
-                advised: self.advice.into_iter().filter_map(advised).collect(),
-            })
-        });
+        let mut all = self.told.take().unwrap_or_default();
+        all.sort_unstable_by_key(|(index, _)| *index);
+        Box::new(Besides {
+            all: all.into_iter().filter_map(told).collect(),
+            advised: self.advice.drain(..).filter_map(advised).collect(),
+        })
+    }
+
+    /// The decision at `now`; `limit_at` answers the limit at a place.
+    #[inline]
+    pub(super) fn decision<'r>(
+        &mut self,
+        limit_at: impl Fn(usize) -> Option<&'r Limit>,
+        now: Timestamp,
+    ) -> Decision<'r> {
+        let says_more = self.told.is_some() || !self.advice.is_empty();
+        let besides = says_more.then(|| self.besides(&limit_at, now));
         let said = self
             .chosen
-            .and_then(|(index, judged)| Some((limit_at(index)?, judged)));
+            .as_ref()
+            .and_then(|(index, judged)| Some((limit_at(*index)?, judged)));
         let Some((limit, judged)) = said else {
             return Decision {
                 outcome: Outcome::Unlimited,

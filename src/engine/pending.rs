@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::judged::{Judged, Tally};
 use super::receipts::Reservation;
 use super::{Counted, Decision, Engine, Places, Purpose, Question, Ruling, Unanswered};
-use crate::rules::{Applied, AppliedLimits};
+use crate::rules::Applied;
 use crate::units::{Consistency, Cost, Timestamp};
 
 /// A check that was begun.
@@ -37,7 +37,7 @@ pub struct Pending {
 impl Pending {
     #[cold]
     pub(super) fn new(
-        applied: &AppliedLimits<'_>,
+        applied: &[Applied<'_>],
         asked: Places,
         (cost, purpose): (Cost, Purpose),
         tally: Tally,

@@ -103,6 +103,7 @@ impl PerCall {
 
 impl Snapshot<'_> {
     /// Decides by a quota of the asker's own.
+    #[inline(never)]
     pub(super) fn throttle(
         &self,
         key: &[u8],
@@ -118,6 +119,7 @@ impl Snapshot<'_> {
     /// Finds the limits that apply to `descriptor`, or decides by the one that it states. What
     /// it states is for domains that have rules; any other domain, if known ones are insisted
     /// on, is a mistake.
+    #[inline(never)]
     pub(super) fn described_by<'r>(
         &'r self,
         descriptor: &Descriptor<'_>,

@@ -7,9 +7,10 @@ mod strict;
 mod told;
 
 use super::*;
-use crate::counters::Fleet;
+use crate::algorithms::Verdict;
+use crate::counters::{Fleet, StoreHealth};
 use crate::rules::{Defaults, Described, Format, Source};
-use crate::units::{Algorithm, Nanos, Pace};
+use crate::units::{Algorithm, Limit, Nanos, Pace, Quota};
 
 const START: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
 

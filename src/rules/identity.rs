@@ -96,6 +96,7 @@ pub(super) enum Stated<'k> {
 }
 
 impl Stated<'_> {
+    #[inline]
     pub(super) fn key(&self, hasher: &KeyHasher) -> Key {
         match self {
             Stated::Key(key) => hasher.key_of(WHOLE, key),

@@ -139,6 +139,7 @@ impl Percent {
 impl Rule {
     /// Whether the rule is for the caller whom `key_of` answers the key of; of whom there is
     /// none, the rule itself must say what becomes.
+    #[inline]
     pub(super) fn is_for(&self, key_of: impl FnOnce(&KeyHasher) -> Option<Key>) -> bool {
         let percent = self.special.as_ref().and_then(|it| it.percent.as_ref());
         self.is_enabled
@@ -153,6 +154,7 @@ impl Rule {
     }
 
     /// Whether it depends on the caller's tier which limits apply.
+    #[inline]
     pub(super) fn has_tiers(&self) -> bool {
         let overrides = self.special.as_ref().and_then(|it| it.overrides.as_ref());
         self.tiers.by_name.len() > 1 || overrides.is_some()
@@ -173,6 +175,7 @@ impl Rule {
 
     /// The limits for a caller in `tier`, whose `request` is known unless the rule was
     /// asked for by its name.
+    #[inline]
     pub(super) fn limits(
         &self,
         tier: Option<&str>,
@@ -183,6 +186,7 @@ impl Rule {
     }
 
     /// The same, with the name of the tier whose they are; `None` where nothing is limited.
+    #[inline]
     pub(super) fn chosen(
         &self,
         tier: Option<&str>,

@@ -182,6 +182,8 @@ impl Calendar {
     }
 
     /// The window that `now` lies in.
+    // Few limits have a calendar: what asks for even windows stays small without this.
+    #[inline(never)]
     pub(super) fn at(self, now: Timestamp) -> WindowId {
         let now = now.as_nanos();
         let Some(run) = self.run(|run| run.start <= now) else {
@@ -192,6 +194,7 @@ impl Calendar {
     }
 
     /// When the window begins, and how long it is.
+    #[inline(never)]
     pub(super) fn span(self, id: WindowId) -> (Timestamp, Nanos) {
         let Some(run) = self.run(|run| run.first <= id) else {
             return (Timestamp::EPOCH, self.unit().usual_length());

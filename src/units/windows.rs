@@ -14,6 +14,7 @@ pub enum Windows {
 
 impl Windows {
     /// The window that `now` lies in.
+    #[inline]
     pub fn at(self, now: Timestamp) -> WindowId {
         match self {
             Windows::Even(length) => now.window(length),
@@ -22,6 +23,7 @@ impl Windows {
     }
 
     /// The moment that the window `id` begins.
+    #[inline]
     pub fn start(self, id: WindowId) -> Timestamp {
         match self {
             Windows::Even(length) => id.start(length),
@@ -30,6 +32,7 @@ impl Windows {
     }
 
     /// The moment that the window `id` ends: the next one's start.
+    #[inline]
     pub fn end(self, id: WindowId) -> Timestamp {
         match self {
             Windows::Even(length) => id.end(length),
@@ -41,6 +44,7 @@ impl Windows {
     }
 
     /// How long the window `id` is.
+    #[inline]
     pub fn length(self, id: WindowId) -> Nanos {
         match self {
             Windows::Even(length) => length,
@@ -49,12 +53,14 @@ impl Windows {
     }
 
     /// Whether `now` lies in the window `id`. Cheaper than to ask which one it lies in.
+    #[inline]
     pub fn holds(self, id: WindowId, now: Timestamp) -> bool {
         match self {
             Windows::Even(length) => {
-                let start = u128::from(id.get()) * u128::from(length.get());
-                let now = u128::from(now.as_nanos());
-                now >= start && now - start < u128::from(length.get())
+                // What begins after the end of time holds nothing.
+                let start = id.get().checked_mul(length.get());
+                let since = start.and_then(|start| now.as_nanos().checked_sub(start));
+                since.is_some_and(|since| since < length.get())
             }
             Windows::Calendar(calendar) => {
                 let (start, length) = calendar.span(id);
