@@ -1,0 +1,334 @@
+//! What a gateway that decides by itself is assigned: quota that was taken for it before.
+//!
+//! Such a gateway asks nothing. It reports from time to time what it has admitted and
+//! refused, and is told in return what it may admit until it is told again. Whatever it is
+//! told, that much was taken from the limit first, by a decision like any other. So no
+//! estimate can make a fleet admit more than its limits; demand, which is estimated in
+//! floating point, only says who gets it.
+//!
+//! What was taken and not reported as used yet is *held*. A lump is held where the limit's
+//! period is long against the time between two reports: all that there is until the next
+//! one. Where it is short, a rate is assigned, and what it needs is taken tick by tick.
+
+mod told;
+mod usage;
+
+use super::Supply;
+use crate::units::{Cost, Nanos, Timestamp};
+use told::bucket_of;
+use usage::Usage;
+
+pub use told::{Assignment, Told};
+
+/// The limit that decides, as it is at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// What it supplies in a period.
+    pub amount: u64,
+    /// What it would admit now.
+    pub remaining: u64,
+    /// Its window, or the time in which it supplies its amount.
+    pub period: Nanos,
+    /// How long until all of it is available again; zero where nothing is used.
+    pub reset_after: Nanos,
+    /// How long until it admits anything, where it admits nothing now.
+    pub retry_after: Option<Nanos>,
+    /// How it gets its room back.
+    pub supply: Supply,
+}
+
+/// All subscribers of one bucket on this node, the one in question among them.
+#[derive(Clone, Copy, Debug)]
+pub struct Peers {
+    /// How many there are.
+    pub subscribers: u32,
+    /// The sum of their demands, per second.
+    pub demand: f64,
+    /// The sum of what they hold.
+    pub held: Cost,
+    /// Live nodes, this one among them.
+    pub nodes: u32,
+}
+
+/// What is to be done at the limit before a subscriber is told anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Take this much from it.
+    Take(Cost),
+    /// Give this much back to it.
+    GiveBack(Cost),
+    /// Nothing.
+    Keep,
+}
+
+/// One bucket of one gateway, which decides by itself.
+#[derive(Clone, Debug)]
+pub struct Subscriber {
+    usage: Usage,
+    /// Taken, and not reported as used.
+    held: u64,
+    /// Held when its window ended, or for a tick that is over: what is reported may have
+    /// been used of it, but it admits nothing any more.
+    past: Past,
+    /// When what is held ceases to count, where that comes at once.
+    turns_at: Option<Timestamp>,
+    /// How much of what is held was held already at this moment.
+    oldest: (Timestamp, u64),
+    /// What was granted in the last ticks, and how long they were.
+    granted: (u64, Nanos),
+    ticked: Timestamp,
+    said: Option<(Assignment, Timestamp)>,
+    /// Whether what is held has changed since it was told.
+    changed: bool,
+    serial: u32,
+}
+
+/// What was held of a time that is over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    cost: u64,
+    /// What of it was used at least, if the gateway went on as before.
+    used: u64,
+}
+
+/// A rate is taken for in ticks that are at least so long.
+const SHORTEST_TICK: Nanos = Nanos::from_millis(100);
+/// Refused at the limit, it is asked again no sooner.
+const SHORTEST_WAIT: Nanos = Nanos::from_millis(20);
+
+impl Subscriber {
+    /// A bucket that was reported for the first time at `now`.
+    pub fn new(now: Timestamp) -> Subscriber {
+        Subscriber {
+            usage: Usage::new(now),
+            held: 0,
+            past: Past::default(),
+            turns_at: None,
+            oldest: (now, 0),
+            granted: (0, Nanos::ZERO),
+            ticked: Timestamp::EPOCH,
+            said: None,
+            changed: false,
+            serial: 0,
+        }
+    }
+
+    /// The gateway has admitted and refused so many since its last report. Answers what is
+    /// to be charged past the limit: what it admitted beyond what was taken for it.
+    #[must_use]
+    pub fn reported(&mut self, allowed: u64, denied: u64, now: Timestamp) -> Cost {
+        self.usage.report(allowed, denied, now);
+        let past = std::mem::take(&mut self.past);
+        let of_past = past.used.max(allowed.saturating_sub(self.held));
+        let rest = allowed - of_past.min(past.cost).min(allowed);
+        let of_held = rest.min(self.held);
+        self.held -= of_held;
+        self.oldest.1 = self.oldest.1.saturating_sub(of_held);
+        Cost::new(rest - of_held)
+    }
+
+    /// What the gateway is asked for, per second: what it refuses is in it.
+    pub fn demand(&self) -> f64 {
+        self.usage.demand()
+    }
+
+    /// What was taken for it and is not reported as used.
+    pub fn held(&self) -> Cost {
+        Cost::new(self.held)
+    }
+
+    /// Whether nothing was asked of it for so long that it is to be abandoned.
+    pub fn is_idle(&self, now: Timestamp) -> bool {
+        self.usage.is_idle(now)
+    }
+
+    /// What is to be taken from the limit or given back before it is told anything.
+    pub fn wanted(&mut self, room: &Room, peers: &Peers, now: Timestamp) -> Move {
+        if self.has_lumps(room) {
+            self.forget_old(room, now);
+            self.wanted_lump(room, peers)
+        } else {
+            self.wanted_for_tick(room, peers, now)
+        }
+    }
+
+    /// So much was taken for it.
+    pub fn took(&mut self, cost: Cost, now: Timestamp) {
+        if self.held == 0 {
+            self.oldest = (now, cost.get());
+        }
+        self.held = self.held.saturating_add(cost.get());
+        self.granted.0 = self.granted.0.saturating_add(cost.get());
+        self.changed |= !cost.is_peek();
+    }
+
+    /// So much of what it holds was given back.
+    pub fn gave_back(&mut self, cost: Cost) {
+        self.held = self.held.saturating_sub(cost.get());
+        self.oldest.1 = self.oldest.1.min(self.held);
+        self.changed |= !cost.is_peek();
+    }
+
+    /// What it is to be told, if that is new, by the limit's `room` after what was taken or
+    /// given back; and when to look again although it has not reported.
+    pub fn told(&mut self, room: &Room, now: Timestamp) -> Told {
+        let lumps = self.has_lumps(room);
+        let assignment = if lumps {
+            self.lump(room, now)
+        } else {
+            self.rate(room)
+        };
+        let look_again = if !lumps {
+            Some(tick(room))
+        } else if room.supply == Supply::AtTheTurn && !room.reset_after.is_zero() {
+            Some(room.reset_after)
+        } else if self.held == 0 {
+            let wait = room.retry_after.unwrap_or(self.usage.interval());
+            Some(wait.max(SHORTEST_WAIT))
+        } else {
+            None
+        };
+        let time_to_live = self.usage.time_to_live();
+        let old = self.said.is_none_or(|(said, at)| {
+            !said.is_like(assignment) || now.since(at) > time_to_live.divided_by(2)
+        });
+        let assignment = old.then(|| {
+            let again = self.said.filter(|(said, _)| said.is_like(assignment));
+            let assignment = again.map_or(assignment, |(said, _)| said);
+            self.said = Some((assignment, now));
+            assignment
+        });
+        Told {
+            assignment,
+            time_to_live,
+            look_again,
+        }
+    }
+
+    fn has_lumps(&self, room: &Room) -> bool {
+        room.period >= self.usage.interval().times(2)
+    }
+
+    /// What ceased to count is held no longer.
+    fn forget_old(&mut self, room: &Room, now: Timestamp) {
+        if room.supply == Supply::AtTheTurn {
+            if self.turns_at.is_some_and(|turn| turn <= now) {
+                self.turns_at = None;
+                let used = self.usage.expected(now);
+                self.leave(used);
+            }
+        } else if now.since(self.oldest.0) >= room.period.divided_by(2) {
+            let old = self.oldest.1.min(self.held);
+            self.held -= old;
+            self.past.cost = self.past.cost.saturating_add(old);
+            self.changed |= old > 0;
+            self.oldest = (now, self.held);
+        }
+    }
+
+    /// What is held is past, and `used` of it at least was used.
+    fn leave(&mut self, used: u64) {
+        let held = std::mem::take(&mut self.held);
+        self.past.cost = self.past.cost.saturating_add(held);
+        self.past.used = self.past.used.saturating_add(used.min(held));
+        self.oldest.1 = 0;
+        self.changed = true;
+    }
+
+    fn wanted_lump(&self, room: &Room, peers: &Peers) -> Move {
+        let turn = if room.supply == Supply::AtTheTurn && !room.reset_after.is_zero() {
+            room.reset_after
+        } else {
+            room.period
+        };
+        let pool = room.remaining.saturating_add(peers.held.get());
+        let span = self.usage.interval().times(2).min(turn);
+        let own = self.usage.needed(span);
+        let fair = fair(pool, self.demand(), peers.demand);
+        let spoken_for = whole(peers.demand * turn.as_secs_f64());
+        let sharers = u64::from(peers.subscribers.max(1)) * u64::from(peers.nodes.max(1));
+        let free = pool.saturating_sub(spoken_for);
+        let spare = (free / sharers.saturating_mul(2)).max(u64::from(free > 0));
+        let target = own.min(fair).saturating_add(spare);
+        let (more, less) = (
+            target.saturating_sub(self.held),
+            self.held.saturating_sub(target),
+        );
+        if more > 0 && room.remaining > 0 {
+            Move::Take(Cost::new(more.min(room.remaining)))
+        } else if less > target / 4 {
+            Move::GiveBack(Cost::new(less))
+        } else {
+            Move::Keep
+        }
+    }
+
+    fn wanted_for_tick(&mut self, room: &Room, peers: &Peers, now: Timestamp) -> Move {
+        let tick = tick(room);
+        let passed = now.since(self.ticked);
+        if passed < tick.divided_by(2) {
+            return Move::Keep;
+        }
+        self.ticked = now;
+        self.leave(u64::MAX);
+        let span = passed.min(tick.times(2));
+        if self.granted.1 >= room.period.times(2) {
+            self.granted = (self.granted.0 / 2, self.granted.1.divided_by(2));
+        }
+        self.granted.1 = self.granted.1.plus(span);
+        let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
+        let fair = fair(whole(supplied.ceil()), self.demand(), peers.demand);
+        let more = self.usage.needed(span).min(fair).min(room.remaining);
+        if more > 0 {
+            Move::Take(Cost::new(more))
+        } else {
+            Move::Keep
+        }
+    }
+
+    /// A lump of all that is held.
+    fn lump(&mut self, room: &Room, now: Timestamp) -> Assignment {
+        if room.supply == Supply::AtTheTurn && self.turns_at.is_none() {
+            let turn = (!room.reset_after.is_zero()).then(|| now.after(room.reset_after));
+            self.turns_at = turn;
+        }
+        if self.held == 0 {
+            self.changed = false;
+            return Assignment::DenyAll;
+        }
+        match self.said {
+            Some((said @ Assignment::Bucket { .. }, _)) if !self.changed => said,
+            _ => {
+                self.changed = false;
+                self.serial = self.serial % told::SERIALS + 1;
+                told::lump(self.held, self.serial)
+            }
+        }
+    }
+
+    /// The rate of what was granted in the last ticks.
+    fn rate(&mut self, room: &Room) -> Assignment {
+        self.changed = false;
+        let (granted, span) = self.granted;
+        bucket_of(granted, span, tick(room).min(SHORTEST_TICK))
+    }
+}
+
+/// How often a rate is taken for.
+fn tick(room: &Room) -> Nanos {
+    room.period.divided_by(2).max(SHORTEST_TICK)
+}
+
+/// The part of `pool` that `demand` is of `all`, rounded up: who comes last gets less, and
+/// nothing is left over.
+fn fair(pool: u64, demand: f64, all: f64) -> u64 {
+    if demand >= all {
+        return pool;
+    }
+    whole((pool as f64 * demand / all).ceil()).min(pool)
+}
+
+/// A number that is not negative, cut to a whole one.
+fn whole(number: f64) -> u64 {
+    number as u64
+}

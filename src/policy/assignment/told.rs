@@ -1,0 +1,112 @@
+//! Assignments as gateways are told of them.
+//!
+//! Envoy's token buckets (1.40, `rate_limit_quota` filter): a new one starts full and is
+//! refilled continuously; the fill interval is cut to whole seconds; and one replaces
+//! another only if its tokens or the nanoseconds of its fill interval differ. So the
+//! nanoseconds, which mean nothing else, are a serial number: another one means full again.
+
+use crate::units::Nanos;
+
+/// What a gateway is to do with requests of one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assignment {
+    /// Admit all.
+    AllowAll,
+    /// Refuse all.
+    DenyAll,
+    /// Admit from a token bucket, which is full where it differs from the one before.
+    Bucket {
+        /// Its capacity; at least 1.
+        max_tokens: u32,
+        /// What is added in each fill interval; at least 1.
+        tokens_per_fill: u32,
+        /// Whole seconds, at least one, and a serial number of nanoseconds.
+        fill_interval: Nanos,
+    },
+}
+
+/// What a gateway is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The assignment; `None` if it knows it already.
+    pub assignment: Option<Assignment>,
+    /// How long the assignment holds unless it is told again: whole seconds, at least two.
+    pub time_to_live: Nanos,
+    /// When to look again although it has not reported; `None` if there is no need to.
+    pub look_again: Option<Nanos>,
+}
+
+/// How many serial numbers there are, beginning with 1: the nanoseconds of a second.
+pub(super) const SERIALS: u32 = 999_999_999;
+/// A lump is not refilled: not within so many seconds.
+const NEVER: u64 = 365 * 86_400;
+/// A refill is told in tokens by the thousand, so that no rate is rounded by more than a
+/// thousandth,
+const PRECISION: u128 = 1_000;
+/// or in what comes in so many seconds.
+const LONGEST_FILL: u128 = 1_000_000;
+/// A rate is told anew if it has fallen by more than a part of so many,
+const FALLEN: u64 = 50;
+/// or risen by more than a part of so many.
+const RISEN: u64 = 10;
+
+/// A bucket of `tokens` that is not refilled.
+pub(super) fn lump(tokens: u64, serial: u32) -> Assignment {
+    Assignment::Bucket {
+        max_tokens: u32::try_from(tokens).unwrap_or(u32::MAX).max(1),
+        tokens_per_fill: 1,
+        fill_interval: Nanos::from_secs(NEVER).plus(Nanos::new(u64::from(serial))),
+    }
+}
+
+/// A bucket that is refilled at the rate of so many `tokens` in a `span`, and holds what
+/// comes in `reserve`.
+pub(super) fn bucket_of(tokens: u64, span: Nanos, reserve: Nanos) -> Assignment {
+    if tokens == 0 || span.is_zero() {
+        return Assignment::DenyAll;
+    }
+    let per_second = u128::from(tokens) * u128::from(Nanos::from_secs(1).get());
+    let span = u128::from(span.get());
+    let secs = (PRECISION * span)
+        .div_ceil(per_second)
+        .clamp(1, LONGEST_FILL);
+    let refill = |secs: u128| per_second.saturating_mul(secs) / span;
+    let reserve = u128::from(tokens) * u128::from(reserve.get()) / span;
+    Assignment::Bucket {
+        max_tokens: at_least_one(reserve),
+        tokens_per_fill: at_least_one(refill(secs)),
+        fill_interval: Nanos::from_secs(u64::try_from(secs).unwrap_or(1)),
+    }
+}
+
+fn at_least_one(tokens: u128) -> u32 {
+    u32::try_from(tokens).unwrap_or(u32::MAX).max(1)
+}
+
+impl Assignment {
+    /// Whether a gateway that knows this one need not be told the other.
+    pub(super) fn is_like(self, other: Assignment) -> bool {
+        let (Some((old, old_serial)), Some((new, new_serial))) = (self.rate(), other.rate()) else {
+            return self == other;
+        };
+        if old_serial > 0 || new_serial > 0 {
+            return self == other;
+        }
+        new >= old - old / FALLEN && new <= old + old / RISEN
+    }
+
+    /// Tokens in a million seconds, and the serial number.
+    fn rate(self) -> Option<(u64, u64)> {
+        let Assignment::Bucket {
+            tokens_per_fill,
+            fill_interval,
+            ..
+        } = self
+        else {
+            return None;
+        };
+        let secs = fill_interval.get() / Nanos::from_secs(1).get();
+        let serial = fill_interval.get() % Nanos::from_secs(1).get();
+        Some((u64::from(tokens_per_fill) * 1_000_000 / secs.max(1), serial))
+    }
+}
