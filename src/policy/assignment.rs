@@ -137,6 +137,11 @@ impl Subscriber {
         Cost::new(self.held)
     }
 
+    /// How long what it is told holds if it hears no more.
+    pub fn time_to_live(&self) -> Nanos {
+        self.usage.time_to_live()
+    }
+
     /// Whether nothing was asked of it for so long that it is to be abandoned.
     pub fn is_idle(&self, now: Timestamp) -> bool {
         self.usage.is_idle(now)
@@ -188,6 +193,14 @@ impl Subscriber {
         } else {
             None
         };
+        Told {
+            look_again,
+            ..self.tell(assignment, now)
+        }
+    }
+
+    /// The same where no limit has a say: the `assignment` is one for all requests.
+    pub fn tell(&mut self, assignment: Assignment, now: Timestamp) -> Told {
         let time_to_live = self.usage.time_to_live();
         let old = self.said.is_none_or(|(said, at)| {
             !said.is_like(assignment) || now.since(at) > time_to_live.divided_by(2)
@@ -201,7 +214,7 @@ impl Subscriber {
         Told {
             assignment,
             time_to_live,
-            look_again,
+            look_again: None,
         }
     }
 

@@ -1,6 +1,7 @@
 mod advice;
 mod booked;
 mod gateway;
+mod quota;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -13,6 +14,8 @@ use crate::names;
 use crate::rules::RuleSet;
 use crate::units::{Limit, Mode, Nanos, Series};
 use advice::Advice;
+
+pub(super) use quota::{LeftOut, QuotaGauges};
 
 /// A way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

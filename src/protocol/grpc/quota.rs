@@ -1,8 +1,10 @@
 //! The messages of Envoy's quota service (`envoy.service.rate_limit_quota.v3`), as pure
 //! functions: reports to usages, assignments to actions.
 
+mod actions;
 mod reports;
 
+pub use actions::{abandoned, assigned};
 pub use reports::{BadReports, Bucket, Read, Reports, Usage};
 
 /// The name of the service.

@@ -135,6 +135,13 @@ impl Bucket {
         })
     }
 
+    /// The bucket of these entries, whose keys differ, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(domain: &str, entries: &[(&str, &str)]) -> Bucket {
+        let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), value.as_bytes().to_vec());
+        Bucket::new(domain, entries.iter().map(pair).collect()).unwrap()
+    }
+
     /// Its domain.
     pub fn domain(&self) -> &str {
         &self.domain

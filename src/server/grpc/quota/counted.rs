@@ -1,0 +1,216 @@
+use smallvec::SmallVec;
+use tokio::time::Instant;
+
+use crate::engine::{
+    Begun, Decision, Entry, Outcome, Pending, Request, Snapshot, Subject, Unanswered,
+};
+use crate::policy::Supply;
+use crate::policy::assignment::Room;
+use crate::protocol::grpc::quota::Bucket;
+use crate::rules::{AppliedLimits, Descriptor, RuleSet};
+use crate::server::Services;
+use crate::server::observer::Door;
+use crate::server::waiting::{ask_all_until, tell_all};
+use crate::units::{Algorithm, Cost, Key, Limit, Nanos, Timestamp, Windows};
+
+/// What is done at the limits of a bucket, in requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Act {
+    /// Only looks; `reported` is what a gateway has admitted and refused by itself.
+    Look { reported: Option<(u64, u64)> },
+    /// Takes quota in advance, all of it or none.
+    Take(Cost),
+    /// Counts what was admitted and not taken before, whatever the limits say.
+    Charge(Cost),
+    /// Gives back what was taken and not used.
+    GiveBack(Cost),
+}
+
+/// What the limits of a bucket say afterwards.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    pub(super) standing: Standing,
+    /// Whether what was to be taken was taken.
+    pub(super) is_admitted: bool,
+    /// The counter of the limit that has the shortest period.
+    pub(super) counter: Option<Key>,
+}
+
+/// How a bucket stands with its limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Standing {
+    /// Nothing refuses its requests.
+    Free,
+    /// None of its requests is ever admitted.
+    Banned,
+    /// The store is lost, and a limit says nothing without it.
+    Unknown,
+    /// A limit has so much room.
+    Limited(Room),
+}
+
+impl Said {
+    /// How much room there is, where a limit has a say.
+    pub(super) const fn room(&self) -> Option<Room> {
+        match self.standing {
+            Standing::Limited(room) => Some(room),
+            Standing::Free | Standing::Banned | Standing::Unknown => None,
+        }
+    }
+}
+
+/// What is known of the limits of a bucket besides what they say.
+#[derive(Clone, Copy)]
+struct Terms {
+    counter: Key,
+    /// What one request costs.
+    weight: u64,
+    /// Of the limit with the shortest period.
+    amount: u64,
+    period: Nanos,
+    supply: Supply,
+}
+
+/// What waits for the store.
+struct Unsettled {
+    pending: Box<Pending>,
+    terms: Option<Terms>,
+}
+
+/// Does one thing at the limits of `bucket`; waits for the store where they must ask it, but
+/// not beyond `deadline`.
+pub(super) async fn act(
+    services: &Services,
+    bucket: &Bucket,
+    act: Act,
+    deadline: Instant,
+) -> Said {
+    let Unsettled { mut pending, terms } = match begin(services, bucket, act) {
+        Ok(said) => return said,
+        Err(unsettled) => unsettled,
+    };
+    let question = pending.question();
+    let ruled = match act {
+        Act::Look { .. } | Act::Take(_) => {
+            ask_all_until(services, [question], Some(deadline)).await
+        }
+        Act::Charge(_) | Act::GiveBack(_) => tell_all(services, vec![question.clone()]).await,
+    };
+    let ruling = ruled.into_iter().next();
+    let ruling = ruling.unwrap_or(Err(Unanswered));
+    let decision = pending.settle(&services.engine, ruling, services.clock.now());
+    said(services, act, &decision, terms)
+}
+
+/// The same, as far as it goes without the store.
+fn begin(services: &Services, bucket: &Bucket, act: Act) -> Result<Said, Unsettled> {
+    let now = services.clock.now();
+    let snapshot = services.engine.snapshot();
+    let rules = snapshot.rules();
+    let ordered = rules.in_order(bucket.domain(), bucket.entries());
+    // Where no order of the entries has a rule, none will do.
+    let entries = ordered.unwrap_or_else(|| bucket.entries().collect());
+    let descriptor = Descriptor {
+        domain: bucket.domain(),
+        entries: &entries,
+        stated: None,
+    };
+    let terms = Terms::of(rules, &descriptor, now);
+    match put(&snapshot, descriptor, act, now) {
+        Begun::Decided(decision) => Ok(said(services, act, &decision, terms)),
+        Begun::Pending(pending) => Err(Unsettled { pending, terms }),
+    }
+}
+
+fn put<'s>(
+    snapshot: &'s Snapshot<'_>,
+    descriptor: Descriptor<'_>,
+    act: Act,
+    now: Timestamp,
+) -> Begun<'s> {
+    let request = |cost| Request {
+        subject: Subject::Descriptor(descriptor),
+        cost,
+    };
+    match act {
+        Act::Look { .. } => snapshot.begin(&request(Cost::ZERO), now),
+        Act::Take(cost) => snapshot.begin(&request(cost), now),
+        Act::Charge(cost) => snapshot.report(&request(cost), Entry::Charge, now),
+        Act::GiveBack(cost) => snapshot.report(&request(cost), Entry::Refund, now),
+    }
+}
+
+/// Observes the decision, and makes of it what a subscriber must know.
+fn said(services: &Services, act: Act, decision: &Decision<'_>, terms: Option<Terms>) -> Said {
+    let observer = &services.observer;
+    match act {
+        Act::Look {
+            reported: Some((allowed, denied)),
+        } => observer.quota_reported(decision.limit.as_ref(), allowed, denied),
+        Act::Charge(_) | Act::GiveBack(_) => observer.reported(Door::Grpc, decision),
+        Act::Look { reported: None } | Act::Take(_) => {}
+    }
+    let standing = match (decision.outcome, terms) {
+        (Outcome::Unavailable, _) => Standing::Unknown,
+        (Outcome::Banned, _) => Standing::Banned,
+        (Outcome::Bypassed, _) => Standing::Free,
+        (_, Some(terms)) => terms.standing(decision),
+        (_, None) => Standing::Free,
+    };
+    Said {
+        standing,
+        is_admitted: decision.outcome.is_allowed(),
+        counter: terms.map(|terms| terms.counter),
+    }
+}
+
+impl Terms {
+    /// Those of the limits that may refuse requests of `descriptor`, if there are any.
+    fn of(rules: &RuleSet, descriptor: &Descriptor<'_>, now: Timestamp) -> Option<Terms> {
+        let mut applied = AppliedLimits::new();
+        rules.described_by(descriptor, &mut applied);
+        let refusing = applied
+            .iter()
+            .filter(|one| one.limit.mode.enforces() && one.weight > 0);
+        let all: SmallVec<[_; 4]> = refusing
+            .map(|one| (period(one.limit, now), one))
+            .collect();
+        let (period, shortest) = all.into_iter().min_by_key(|(period, _)| *period)?;
+        let quota = &shortest.limit.quota;
+        Some(Terms {
+            counter: shortest.key,
+            weight: shortest.weight,
+            amount: quota.amount(),
+            period,
+            supply: match quota.algorithm() {
+                Algorithm::FixedWindow => Supply::AtTheTurn,
+                Algorithm::SlidingLog => Supply::Trailing,
+                _ => Supply::Continuous,
+            },
+        })
+    }
+
+    /// What the limit that decides has left, in requests, which come back by these terms.
+    fn standing(&self, decision: &Decision<'_>) -> Standing {
+        let Some(limit) = decision.figures() else {
+            return Standing::Free;
+        };
+        Standing::Limited(Room {
+            amount: self.amount / self.weight,
+            remaining: limit.remaining / self.weight,
+            period: self.period,
+            reset_after: limit.reset_after,
+            retry_after: decision.outcome.retry_after(),
+            supply: self.supply,
+        })
+    }
+}
+
+/// The window of `limit` at `now`, or the time in which it supplies its amount.
+fn period(limit: &Limit, now: Timestamp) -> Nanos {
+    let windows = limit.quota.windows();
+    match windows {
+        Windows::Even(length) => length,
+        Windows::Calendar(_) => windows.length(windows.at(now)),
+    }
+}

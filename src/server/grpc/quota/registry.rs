@@ -1,0 +1,246 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+
+use crate::policy::assignment::Peers;
+use crate::server::observer::QuotaGauges;
+use crate::units::{Cost, Key, MapHasher};
+
+/// The most streams at once: a gateway has one.
+const MAX_STREAMS: usize = 256;
+/// The most subscribers of all streams: buckets that have assignments.
+const MAX_SUBSCRIBERS: usize = 16_384;
+
+/// What all streams share: who draws on which counter, and how much.
+pub(in crate::server) struct Quotas {
+    counters: Mutex<Counters>,
+    streams: Arc<Semaphore>,
+    sessions: Mutex<JoinSet<()>>,
+    gauges: QuotaGauges,
+    /// Whether the log says that there are too many.
+    told_of_too_many: AtomicBool,
+}
+
+#[derive(Default)]
+struct Counters {
+    drawn_on: HashMap<Key, Drawn, MapHasher>,
+    subscribers: usize,
+    held: u64,
+}
+
+/// What the subscribers of one counter want and hold together.
+#[derive(Default)]
+struct Drawn {
+    subscribers: u32,
+    /// In thousandths of a request per second: whole numbers add up to nothing again.
+    demand: u64,
+    held: u64,
+}
+
+/// The place of one subscriber, until it is dropped.
+pub(super) struct Seat {
+    quotas: Arc<Quotas>,
+    counter: Option<Key>,
+    demand: u64,
+    held: u64,
+}
+
+impl Quotas {
+    pub(in crate::server) fn new() -> Quotas {
+        Quotas {
+            counters: Mutex::default(),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            sessions: Mutex::default(),
+            gauges: QuotaGauges::new(),
+            told_of_too_many: AtomicBool::new(false),
+        }
+    }
+
+    /// A place for a stream; `None` if there are too many.
+    pub(super) fn stream(&self) -> Option<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.streams).try_acquire_owned().ok();
+        if place.is_none() {
+            self.too_many();
+        }
+        place
+    }
+
+    /// A place for a subscriber; `None` if there are too many.
+    pub(super) fn seat(self: &Arc<Quotas>) -> Option<Seat> {
+        let mut counters = self.lock();
+        if counters.subscribers >= MAX_SUBSCRIBERS {
+            drop(counters);
+            self.too_many();
+            return None;
+        }
+        counters.subscribers += 1;
+        self.show(&counters);
+        drop(counters);
+        Some(Seat {
+            quotas: Arc::clone(self),
+            counter: None,
+            demand: 0,
+            held: 0,
+        })
+    }
+
+    /// Says in the log, once, that some get no assignment.
+    pub(super) fn too_many(&self) {
+        if !self.told_of_too_many.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "gateways report of more buckets, or on more streams, than there may be: what is \
+                 beyond is counted and gets no assignment"
+            );
+        }
+    }
+
+    /// Lets a stream live in a task of its own.
+    pub(super) fn spawn(&self, session: impl Future<Output = ()> + Send + 'static) {
+        let mut sessions = self.sessions();
+        while sessions.try_join_next().is_some() {}
+        sessions.spawn(session);
+    }
+
+    /// Waits for the end of all streams, after which none holds anything.
+    pub(in crate::server) async fn ended(&self) {
+        let mut sessions = std::mem::take(&mut *self.sessions());
+        while sessions.join_next().await.is_some() {}
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counters> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, counters: &Counters) {
+        let drawn_on = counters.drawn_on.len();
+        self.gauges
+            .set(counters.subscribers, drawn_on, counters.held);
+    }
+}
+
+impl Seat {
+    /// Says what the subscriber wants per second and holds, and which counter it draws on, if
+    /// any. Answers what all do that draw on the same one, in a fleet of so many `nodes`.
+    pub(super) fn says(
+        &mut self,
+        counter: Option<Key>,
+        demand: f64,
+        held: Cost,
+        nodes: u32,
+    ) -> Peers {
+        let quotas = Arc::clone(&self.quotas);
+        let mut counters = quotas.lock();
+        self.leave(&mut counters);
+        self.counter = counter;
+        self.demand = thousandths(demand);
+        self.held = held.get();
+        counters.held = counters.held.saturating_add(self.held);
+        let mut alone = Drawn::default();
+        let drawn = match counter {
+            Some(counter) => counters.drawn_on.entry(counter).or_default(),
+            None => &mut alone,
+        };
+        drawn.subscribers += 1;
+        drawn.demand = drawn.demand.saturating_add(self.demand);
+        drawn.held = drawn.held.saturating_add(self.held);
+        #[allow(clippy::cast_precision_loss)]
+        let peers = Peers {
+            subscribers: drawn.subscribers,
+            demand: drawn.demand as f64 / 1e3,
+            held: Cost::new(drawn.held),
+            nodes,
+        };
+        quotas.show(&counters);
+        peers
+    }
+
+    fn leave(&mut self, counters: &mut Counters) {
+        counters.held = counters.held.saturating_sub(self.held);
+        let Some(counter) = self.counter.take() else {
+            return;
+        };
+        if let Some(drawn) = counters.drawn_on.get_mut(&counter) {
+            drawn.subscribers = drawn.subscribers.saturating_sub(1);
+            drawn.demand = drawn.demand.saturating_sub(self.demand);
+            drawn.held = drawn.held.saturating_sub(self.held);
+            if drawn.subscribers == 0 {
+                counters.drawn_on.remove(&counter);
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let quotas = Arc::clone(&self.quotas);
+        let mut counters = quotas.lock();
+        self.leave(&mut counters);
+        counters.subscribers = counters.subscribers.saturating_sub(1);
+        quotas.show(&counters);
+    }
+}
+
+/// A number that is not negative, in thousandths; nothing real is beyond.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn thousandths(number: f64) -> u64 {
+    (number * 1e3).clamp(0.0, 1e15) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u8) -> Key {
+        Key::from_bytes([number; 16])
+    }
+
+    #[test]
+    fn subscribers_of_one_counter_know_of_each_other_until_they_leave() {
+        let quotas = Arc::new(Quotas::new());
+        let [mut one, mut other, mut apart] = [(); 3].map(|()| quotas.seat().unwrap());
+        let say = |seat: &mut Seat, counter, demand, held| {
+            let peers = seat.says(Some(key(counter)), demand, Cost::new(held), 2);
+            assert_eq!(peers.nodes, 2);
+            (peers.subscribers, peers.demand, peers.held.get())
+        };
+        assert_eq!(say(&mut one, 1, 1.5, 3), (1, 1.5, 3));
+        assert_eq!(say(&mut other, 1, 0.25, 4), (2, 1.75, 7));
+        assert_eq!(say(&mut apart, 2, 9.0, 9), (1, 9.0, 9));
+        assert_eq!(say(&mut one, 1, 1.0, 5), (2, 1.25, 9));
+        // It draws on another counter, by new rules.
+        assert_eq!(say(&mut other, 2, 0.25, 0), (2, 9.25, 9));
+        assert_eq!(say(&mut one, 1, 1.0, 5), (1, 1.0, 5));
+        drop((one, other, apart));
+        let counters = quotas.lock();
+        assert!(counters.drawn_on.is_empty());
+        assert_eq!((counters.subscribers, counters.held), (0, 0));
+    }
+
+    #[test]
+    fn who_draws_on_no_counter_is_alone() {
+        let quotas = Arc::new(Quotas::new());
+        let [mut one, mut other] = [(); 2].map(|()| quotas.seat().unwrap());
+        one.says(None, 1.0, Cost::ZERO, 1);
+        let peers = other.says(None, 2.0, Cost::ZERO, 1);
+        assert_eq!((peers.subscribers, peers.demand), (1, 2.0));
+    }
+
+    #[test]
+    fn there_are_no_more_seats_than_there_may_be() {
+        let quotas = Arc::new(Quotas::new());
+        let mut seats: Vec<Seat> = (0..MAX_SUBSCRIBERS)
+            .map_while(|_| quotas.seat())
+            .collect();
+        assert_eq!(seats.len(), MAX_SUBSCRIBERS);
+        assert!(quotas.seat().is_none());
+        seats.pop();
+        assert!(quotas.seat().is_some());
+    }
+}
