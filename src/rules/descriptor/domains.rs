@@ -119,6 +119,13 @@ impl Domains {
         self.nodes[at].keys.get(key)?.find(value)
     }
 
+    /// Whether a descriptor may end at the node `at`: there is a rule for it, or the files
+    /// name it without a limit, and nothing below it.
+    pub(super) fn is_end(&self, at: usize) -> bool {
+        let node = &self.nodes[at];
+        node.rule.is_some() || node.keys.is_empty()
+    }
+
     /// The rule whose entries end at the node `at`.
     #[inline]
     pub(super) fn rule(&self, at: usize) -> Option<usize> {

@@ -18,8 +18,8 @@ struct Place<'a> {
 }
 
 impl RuleSet {
-    /// The same entries in the order in which a rule of `domain` has them; `None` if no rule
-    /// has just these in any order. No key may be there twice.
+    /// The same entries in the order in which a rule of `domain` has them, or an exemption;
+    /// `None` if none has just these in any order. No key may be there twice.
     ///
     /// At each step the entry is taken first that the rules mean most exactly: by its value,
     /// before a wildcard, before any value; of several as exact ones the first. Where that
@@ -37,8 +37,7 @@ impl RuleSet {
         }];
         for _ in 0..MOST_STEPS {
             let place = places.pop()?;
-            if place.left.is_empty() && !place.taken.is_empty() && domains.rule(place.at).is_some()
-            {
+            if place.left.is_empty() && !place.taken.is_empty() && domains.is_end(place.at) {
                 return Some(place.taken);
             }
             let left = place.left.iter().enumerate();

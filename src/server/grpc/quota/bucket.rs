@@ -13,6 +13,8 @@ pub(super) struct Subscribed {
     seat: Seat,
     /// The counter that what is held was taken from.
     counter: Option<Key>,
+    /// What the limit supplied when it was last looked at.
+    amount: u64,
 }
 
 /// What comes of a look at a bucket.
@@ -38,6 +40,7 @@ impl Subscribed {
             subscriber: Subscriber::new(now),
             seat,
             counter: None,
+            amount: 0,
         }
     }
 
@@ -83,8 +86,8 @@ impl Subscribed {
         Looked::Told {
             assignment: told.assignment,
             time_to_live: told.time_to_live,
-            // If no report comes before.
-            again: told.look_again.unwrap_or(told.time_to_live).max(SOONEST),
+            // If no report comes before; one that says nothing any more is found out.
+            again: told.look_again.unwrap_or(Nanos::MAX).clamp(SOONEST, told.time_to_live.max(SOONEST)),
         }
     }
 
@@ -108,8 +111,14 @@ impl Subscribed {
 
     async fn limited(&mut self, here: &Here<'_>, room: Room) -> Told {
         let clock = &here.services.clock;
-        let peers = self.says(here.services);
         let mut room = room;
+        if room.amount < self.amount {
+            // By other rules. What remains tells nothing while more is taken than there is.
+            let said = self.give_back(here, self.subscriber.held()).await;
+            room = said.and_then(|said| said.room()).unwrap_or(room);
+        }
+        self.amount = room.amount;
+        let peers = self.says(here.services);
         match self.subscriber.wanted(&room, &peers, clock.now()) {
             Move::Take(cost) => {
                 let (taken, said) = here.take(cost).await;
