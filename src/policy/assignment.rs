@@ -44,8 +44,8 @@ pub struct Peers {
     pub subscribers: u32,
     /// The sum of their demands, per second.
     pub demand: f64,
-    /// The sum of what they hold.
-    pub held: Cost,
+    /// The sum of what is [left](Subscriber::left) to them.
+    pub left: Cost,
     /// Live nodes, this one among them.
     pub nodes: u32,
 }
@@ -77,7 +77,8 @@ pub struct Subscriber {
     /// What was granted in the last ticks, and how long they were.
     granted: (u64, Nanos),
     ticked: Timestamp,
-    said: Option<(Assignment, Timestamp)>,
+    /// What it was told last, when, and for how long.
+    said: Option<(Assignment, Timestamp, Nanos)>,
     /// Whether what is held has changed since it was told.
     changed: bool,
     serial: u32,
@@ -87,12 +88,17 @@ pub struct Subscriber {
 #[derive(Clone, Copy, Debug, Default)]
 struct Past {
     cost: u64,
-    /// What of it was used at least, if the gateway went on as before.
+    /// What of it was used at most, if the gateway went on as before.
     used: u64,
+    /// When it was over.
+    until: Timestamp,
 }
 
 /// A rate is taken for in ticks that are at least so long.
 const SHORTEST_TICK: Nanos = Nanos::from_millis(100);
+/// An assignment is told again when this part of its life is over: at each report, so that
+/// one may be missed.
+const AGEING: u64 = 4;
 /// Refused at the limit, it is asked again no sooner.
 const SHORTEST_WAIT: Nanos = Nanos::from_millis(20);
 
@@ -117,9 +123,10 @@ impl Subscriber {
     /// to be charged past the limit: what it admitted beyond what was taken for it.
     #[must_use]
     pub fn reported(&mut self, allowed: u64, denied: u64, now: Timestamp) -> Cost {
-        self.usage.report(allowed, denied, now);
         let past = std::mem::take(&mut self.past);
-        let of_past = past.used.max(allowed.saturating_sub(self.held));
+        let before = self.usage.before(allowed, past.until, now).min(past.used);
+        self.usage.report(allowed, denied, now);
+        let of_past = before.max(allowed.saturating_sub(self.held));
         let rest = allowed - of_past.min(past.cost).min(allowed);
         let of_held = rest.min(self.held);
         self.held -= of_held;
@@ -137,9 +144,15 @@ impl Subscriber {
         Cost::new(self.held)
     }
 
+    /// What of it is left by now, if it goes on as it was last reported.
+    pub fn left(&self, now: Timestamp) -> Cost {
+        Cost::new(self.held.saturating_sub(self.usage.expected(now)))
+    }
+
     /// Whether nothing was asked of it for so long that it is to be abandoned.
-    pub fn is_idle(&self, now: Timestamp) -> bool {
-        self.usage.is_idle(now)
+    /// `period` is its limit's.
+    pub fn is_idle(&self, period: Nanos, now: Timestamp) -> bool {
+        self.usage.is_idle(period, now)
     }
 
     /// What is to be taken from the limit or given back before it is told anything.
@@ -179,7 +192,8 @@ impl Subscriber {
             self.rate(room)
         };
         let look_again = if !lumps {
-            Some(tick(room))
+            let next = self.ticked.after(tick(room)).since(now);
+            Some(next.max(SHORTEST_WAIT))
         } else if room.supply == Supply::AtTheTurn && !room.reset_after.is_zero() {
             Some(room.reset_after)
         } else if self.held == 0 {
@@ -189,13 +203,11 @@ impl Subscriber {
             None
         };
         let time_to_live = self.usage.time_to_live();
-        let old = self.said.is_none_or(|(said, at)| {
-            !said.is_like(assignment) || now.since(at) > time_to_live.divided_by(2)
-        });
-        let assignment = old.then(|| {
-            let again = self.said.filter(|(said, _)| said.is_like(assignment));
-            let assignment = again.map_or(assignment, |(said, _)| said);
-            self.said = Some((assignment, now));
+        let known = self.said.filter(|(said, ..)| said.is_like(assignment));
+        let fresh = known.is_some_and(|(_, at, lives)| now.since(at) < lives.divided_by(AGEING));
+        let assignment = (!fresh).then(|| {
+            let assignment = known.map_or(assignment, |(said, ..)| said);
+            self.said = Some((assignment, now, time_to_live));
             assignment
         });
         Told {
@@ -215,22 +227,23 @@ impl Subscriber {
             if self.turns_at.is_some_and(|turn| turn <= now) {
                 self.turns_at = None;
                 let used = self.usage.expected(now);
-                self.leave(used);
+                self.leave(used, now);
             }
         } else if now.since(self.oldest.0) >= room.period.divided_by(2) {
+            // It was not used, and is told anew at once.
             let old = self.oldest.1.min(self.held);
             self.held -= old;
-            self.past.cost = self.past.cost.saturating_add(old);
             self.changed |= old > 0;
             self.oldest = (now, self.held);
         }
     }
 
-    /// What is held is past, and `used` of it at least was used.
-    fn leave(&mut self, used: u64) {
+    /// What is held is past, and `used` of it was used, as far as is known.
+    fn leave(&mut self, used: u64, now: Timestamp) {
         let held = std::mem::take(&mut self.held);
         self.past.cost = self.past.cost.saturating_add(held);
         self.past.used = self.past.used.saturating_add(used.min(held));
+        self.past.until = now;
         self.oldest.1 = 0;
         self.changed = true;
     }
@@ -241,14 +254,16 @@ impl Subscriber {
         } else {
             room.period
         };
-        let pool = room.remaining.saturating_add(peers.held.get());
-        let span = self.usage.interval().times(2).min(turn);
+        let pool = room.remaining.saturating_add(peers.left.get());
+        // Until the next report, and a little longer.
+        let interval = self.usage.interval();
+        let span = interval.plus(interval.divided_by(4)).min(turn);
         let own = self.usage.needed(span);
         let fair = fair(pool, self.demand(), peers.demand);
         let spoken_for = whole(peers.demand * turn.as_secs_f64());
         let sharers = u64::from(peers.subscribers.max(1)) * u64::from(peers.nodes.max(1));
         let free = pool.saturating_sub(spoken_for);
-        let spare = (free / sharers.saturating_mul(2)).max(u64::from(free > 0));
+        let spare = (free / (sharers + 1).saturating_mul(2)).max(u64::from(free > 0));
         let target = own.min(fair).saturating_add(spare);
         let (more, less) = (
             target.saturating_sub(self.held),
@@ -256,7 +271,7 @@ impl Subscriber {
         );
         if more > 0 && room.remaining > 0 {
             Move::Take(Cost::new(more.min(room.remaining)))
-        } else if less > target / 4 {
+        } else if less > if free > 0 { target / 4 } else { 0 } {
             Move::GiveBack(Cost::new(less))
         } else {
             Move::Keep
@@ -270,7 +285,7 @@ impl Subscriber {
             return Move::Keep;
         }
         self.ticked = now;
-        self.leave(u64::MAX);
+        self.leave(u64::MAX, now);
         let span = passed.min(tick.times(2));
         if self.granted.1 >= room.period.times(2) {
             self.granted = (self.granted.0 / 2, self.granted.1.divided_by(2));
@@ -297,7 +312,7 @@ impl Subscriber {
             return Assignment::DenyAll;
         }
         match self.said {
-            Some((said @ Assignment::Bucket { .. }, _)) if !self.changed => said,
+            Some((said @ Assignment::Bucket { .. }, ..)) if !self.changed => said,
             _ => {
                 self.changed = false;
                 self.serial = self.serial % told::SERIALS + 1;
