@@ -259,7 +259,8 @@ impl Subscriber {
         let interval = self.usage.interval();
         let span = interval.plus(interval.divided_by(4)).min(turn);
         let own = self.usage.needed(span);
-        let fair = fair(pool, self.demand(), peers.demand);
+        // Of less than one for each, who asked last gets it.
+        let fair = fair(pool, self.demand(), peers.demand).max(self.usage.asked_last().into());
         let spoken_for = whole(peers.demand * turn.as_secs_f64());
         let sharers = u64::from(peers.subscribers.max(1)) * u64::from(peers.nodes.max(1));
         let free = pool.saturating_sub(spoken_for);
@@ -334,13 +335,12 @@ fn tick(room: &Room) -> Nanos {
     room.period.divided_by(2).max(SHORTEST_TICK)
 }
 
-/// The part of `pool` that `demand` is of `all`, rounded up: who comes last gets less, and
-/// nothing is left over.
+/// The part of `pool` that `demand` is of `all`, to the nearest.
 fn fair(pool: u64, demand: f64, all: f64) -> u64 {
     if demand >= all {
         return pool;
     }
-    whole((pool as f64 * demand / all).ceil()).min(pool)
+    whole((pool as f64 * demand / all).round()).min(pool)
 }
 
 /// A number that is not negative, cut to a whole one.

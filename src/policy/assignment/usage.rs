@@ -13,6 +13,9 @@ pub(super) struct Usage {
     estimated: Timestamp,
     /// Asked for per second.
     rate: f64,
+    /// How long the rate has been learnt.
+    age: Nanos,
+    asked_last: bool,
 }
 
 /// The time between two reports while it is not known.
@@ -27,8 +30,12 @@ const LONGEST_INTERVAL: Nanos = Nanos::from_secs(3_600);
 /// What differs by more than so many standard deviations from what was expected is no
 /// chance: the demand has changed.
 const DEVIATIONS: f64 = 3.0;
-/// Else so much of the difference is believed.
-const LEARNT: f64 = 0.25;
+/// The average reaches back over so many requests,
+const ENOUGH: f64 = 8.0;
+/// but at least over so many reports,
+const FEWEST_REPORTS: f64 = 4.0;
+/// and no further back than this, in seconds, if those do not.
+const LONGEST_MEMORY: f64 = 60.0;
 /// An assignment lives through so many reports.
 const LIVES: u64 = 3;
 /// While it is not known how often reports come, it lives longer than most intervals.
@@ -55,6 +62,8 @@ impl Usage {
             asked: 0,
             estimated: now,
             rate: 0.0,
+            age: Nanos::ZERO,
+            asked_last: true,
         }
     }
 
@@ -84,10 +93,13 @@ impl Usage {
         let (secs, asked) = (span.as_secs_f64(), self.asked as f64);
         let expected = self.rate * secs;
         if (asked - expected).abs() > DEVIATIONS * asked.max(expected).sqrt() {
-            self.rate = asked / secs;
-        } else {
-            self.rate += (asked / secs - self.rate) * LEARNT;
+            self.age = Nanos::ZERO;
         }
+        let memory = (ENOUGH / self.rate.max(f64::MIN_POSITIVE))
+            .clamp(secs * FEWEST_REPORTS, LONGEST_MEMORY.max(secs * FEWEST_REPORTS));
+        self.age = self.age.plus(span);
+        self.rate += (asked / secs - self.rate) * secs / memory.min(self.age.as_secs_f64());
+        self.asked_last = self.asked > 0;
         self.asked = 0;
         self.estimated = now;
     }
@@ -99,6 +111,11 @@ impl Usage {
     /// What is asked for, per second.
     pub(super) fn demand(&self) -> f64 {
         self.rate
+    }
+
+    /// Whether anything was asked for between the last two reports.
+    pub(super) fn asked_last(&self) -> bool {
+        self.asked_last
     }
 
     /// What is needed in so long a time, chance included.
