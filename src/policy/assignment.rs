@@ -10,12 +10,13 @@
 //! period is long against the time between two reports: all that there is until the next
 //! one. Where it is short, a rate is assigned, and what it needs is taken tick by tick.
 
+mod rate;
 mod told;
 mod usage;
 
 use super::Supply;
 use crate::units::{Cost, Nanos, Timestamp};
-use told::bucket_of;
+use rate::Rate;
 use usage::Usage;
 
 pub use told::{Assignment, Told};
@@ -74,8 +75,9 @@ pub struct Subscriber {
     turns_at: Option<Timestamp>,
     /// How much of what is held was held already at this moment.
     oldest: (Timestamp, u64),
-    /// What was granted in the last ticks, and how long they were.
-    granted: (u64, Nanos),
+    rate: Rate,
+    /// The fewest tokens that a bucket holds.
+    least: u64,
     ticked: Timestamp,
     /// What it was told last, when, and for how long.
     said: Option<(Assignment, Timestamp, Nanos)>,
@@ -111,7 +113,8 @@ impl Subscriber {
             past: Past::default(),
             turns_at: None,
             oldest: (now, 0),
-            granted: (0, Nanos::ZERO),
+            rate: Rate::default(),
+            least: 1,
             ticked: Timestamp::EPOCH,
             said: None,
             changed: false,
@@ -125,7 +128,11 @@ impl Subscriber {
     pub fn reported(&mut self, allowed: u64, denied: u64, now: Timestamp) -> Cost {
         let past = std::mem::take(&mut self.past);
         let before = self.usage.before(allowed, past.until, now).min(past.used);
-        self.usage.report(allowed, denied, now);
+        if self.usage.report(allowed, denied, now) {
+            // The old rate says nothing any more.
+            self.rate = Rate::default();
+            self.ticked = Timestamp::EPOCH;
+        }
         let of_past = before.max(allowed.saturating_sub(self.held));
         let rest = allowed - of_past.min(past.cost).min(allowed);
         let of_held = rest.min(self.held);
@@ -159,6 +166,7 @@ impl Subscriber {
     pub fn wanted(&mut self, room: &Room, peers: &Peers, now: Timestamp) -> Move {
         if self.has_lumps(room) {
             self.forget_old(room, now);
+            self.rate = Rate::default();
             self.wanted_lump(room, peers)
         } else {
             self.wanted_for_tick(room, peers, now)
@@ -171,7 +179,7 @@ impl Subscriber {
             self.oldest = (now, cost.get());
         }
         self.held = self.held.saturating_add(cost.get());
-        self.granted.0 = self.granted.0.saturating_add(cost.get());
+        self.rate.grant(cost);
         self.changed |= !cost.is_peek();
     }
 
@@ -189,7 +197,7 @@ impl Subscriber {
         let assignment = if lumps {
             self.lump(room, now)
         } else {
-            self.rate(room)
+            self.granted_rate(room)
         };
         let look_again = if !lumps {
             let next = self.ticked.after(tick(room)).since(now);
@@ -203,18 +211,25 @@ impl Subscriber {
             None
         };
         let time_to_live = self.usage.time_to_live();
-        let known = self.said.filter(|(said, ..)| said.is_like(assignment));
-        let fresh = known.is_some_and(|(_, at, lives)| now.since(at) < lives.divided_by(AGEING));
-        let assignment = (!fresh).then(|| {
-            let assignment = known.map_or(assignment, |(said, ..)| said);
-            self.said = Some((assignment, now, time_to_live));
-            assignment
-        });
+        let assignment = self.news(assignment, time_to_live, now);
         Told {
             assignment,
             time_to_live,
             look_again,
         }
+    }
+
+    /// The assignment, if it is to be told: it is new, or was told too long ago. Told again
+    /// anyway, a rate is told as it is now, or else as it was: any change fills the bucket.
+    fn news(&mut self, next: Assignment, lives: Nanos, now: Timestamp) -> Option<Assignment> {
+        let known = self.said.filter(|(said, ..)| said.is_near(next));
+        let next = match known {
+            Some((_, at, lives)) if now.since(at) < lives.divided_by(AGEING) => return None,
+            Some((said, ..)) if said.is_very_near(next) => said,
+            _ => next,
+        };
+        self.said = Some((next, now, lives));
+        Some(next)
     }
 
     fn has_lumps(&self, room: &Room) -> bool {
@@ -282,19 +297,32 @@ impl Subscriber {
     fn wanted_for_tick(&mut self, room: &Room, peers: &Peers, now: Timestamp) -> Move {
         let tick = tick(room);
         let passed = now.since(self.ticked);
-        if passed < tick.divided_by(2) {
+        if passed < tick.minus(SHORTEST_WAIT) {
             return Move::Keep;
         }
+        let span = match self.rate.begin(room.period) {
+            true => tick,
+            false => passed.min(tick.times(2)),
+        };
         self.ticked = now;
         self.leave(u64::MAX, now);
-        let span = passed.min(tick.times(2));
-        if self.granted.1 >= room.period.times(2) {
-            self.granted = (self.granted.0 / 2, self.granted.1.divided_by(2));
-        }
-        self.granted.1 = self.granted.1.plus(span);
-        let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
-        let fair = fair(whole(supplied.ceil()), self.demand(), peers.demand);
-        let more = self.usage.needed(span).min(fair).min(room.remaining);
+        let wanted = {
+            let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
+            // What a bucket has saved up is not spent all at once.
+            let saved = match room.supply {
+                Supply::AtTheTurn => 0.0,
+                _ => (room.remaining as f64 - supplied).max(0.0) / 4.0,
+            };
+            let pool = supplied + saved;
+            let (demand, all) = (self.demand(), peers.demand);
+            let fair = if demand < all { pool * demand / all } else { pool };
+            self.least = rate::least(room.amount, peers.subscribers);
+            let sharers = f64::from(peers.subscribers.max(1));
+            let free = (pool - all * span.as_secs_f64()).max(0.0);
+            let own = self.usage.needed(span) as f64;
+            own.min(fair) + free / (2.0 * (sharers + 1.0))
+        };
+        let more = self.rate.wants(wanted, span).min(room.remaining);
         if more > 0 {
             Move::Take(Cost::new(more))
         } else {
@@ -323,10 +351,9 @@ impl Subscriber {
     }
 
     /// The rate of what was granted in the last ticks.
-    fn rate(&mut self, room: &Room) -> Assignment {
+    fn granted_rate(&mut self, room: &Room) -> Assignment {
         self.changed = false;
-        let (granted, span) = self.granted;
-        bucket_of(granted, span, tick(room).min(SHORTEST_TICK))
+        self.rate.assignment(self.usage.demand(), tick(room), self.least)
     }
 }
 

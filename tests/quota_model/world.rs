@@ -250,7 +250,9 @@ impl World {
             outcome.excess = (most - self.quota.capacity() as f64).max(0.0).ceil() as u64;
             return self.outcome;
         }
-        let windows = self.admissions.chunk_by(|a, b| a.window(limit.period) == b.window(limit.period));
+        let from = self.scene.looked_at_from();
+        let warm = self.admissions.partition_point(|at| *at < from);
+        let windows = self.admissions[warm..].chunk_by(|a, b| a.window(limit.period) == b.window(limit.period));
         let most = windows.map(<[Timestamp]>::len).max().unwrap_or(0) as u64;
         outcome.excess = most.saturating_sub(amount);
         let mut first = 0;

@@ -67,7 +67,8 @@ impl Usage {
         }
     }
 
-    pub(super) fn report(&mut self, allowed: u64, denied: u64, now: Timestamp) {
+    /// Notes a report; answers whether it shows that the demand has changed.
+    pub(super) fn report(&mut self, allowed: u64, denied: u64, now: Timestamp) -> bool {
         let asked = allowed.saturating_add(denied);
         if asked > 0 {
             self.busy = now;
@@ -88,11 +89,12 @@ impl Usage {
         }
         let span = now.since(self.estimated);
         if span < SHORTEST_SPAN {
-            return;
+            return false;
         }
         let (secs, asked) = (span.as_secs_f64(), self.asked as f64);
         let expected = self.rate * secs;
-        if (asked - expected).abs() > DEVIATIONS * asked.max(expected).sqrt() {
+        let changed = (asked - expected).abs() > DEVIATIONS * asked.max(expected).sqrt();
+        if changed {
             self.age = Nanos::ZERO;
         }
         let memory = (ENOUGH / self.rate.max(f64::MIN_POSITIVE))
@@ -102,6 +104,7 @@ impl Usage {
         self.asked_last = self.asked > 0;
         self.asked = 0;
         self.estimated = now;
+        changed
     }
 
     pub(super) fn interval(&self) -> Nanos {
