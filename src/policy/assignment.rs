@@ -68,9 +68,11 @@ pub struct Subscriber {
     usage: Usage,
     /// Taken, and not reported as used.
     held: u64,
-    /// Held when its window ended, or for a tick that is over: what is reported may have
-    /// been used of it, but it admits nothing any more.
+    /// Held when its window ended: what is reported may have been used of it, but it admits
+    /// nothing any more.
     past: Past,
+    /// Taken for ticks that are over, and not reported as used.
+    paid: Paid,
     /// When what is held ceases to count, where that comes at once.
     turns_at: Option<Timestamp>,
     /// How much of what is held was held already at this moment.
@@ -96,6 +98,30 @@ struct Past {
     until: Timestamp,
 }
 
+/// What was taken for ticks that are over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Paid {
+    cost: u64,
+    since_report: u64,
+}
+
+impl Paid {
+    fn add(&mut self, cost: u64) {
+        self.cost = self.cost.saturating_add(cost);
+        self.since_report = self.since_report.saturating_add(cost);
+    }
+
+    /// Settles what was reported, as far as it goes. Chance makes some reports fall short and
+    /// some go beyond: what is left is kept for the next one, but no more than was taken for
+    /// this one.
+    fn settle(&mut self, used: u64) -> u64 {
+        let settled = used.min(self.cost);
+        let most = std::mem::take(&mut self.since_report);
+        self.cost = (self.cost - settled).min(most);
+        settled
+    }
+}
+
 /// A rate is taken for in ticks that are at least so long.
 const SHORTEST_TICK: Nanos = Nanos::from_millis(100);
 /// An assignment is told again when this part of its life is over: at each report, so that
@@ -111,6 +137,7 @@ impl Subscriber {
             usage: Usage::new(now),
             held: 0,
             past: Past::default(),
+            paid: Paid::default(),
             turns_at: None,
             oldest: (now, 0),
             rate: Rate::default(),
@@ -135,6 +162,7 @@ impl Subscriber {
         }
         let of_past = before.max(allowed.saturating_sub(self.held));
         let rest = allowed - of_past.min(past.cost).min(allowed);
+        let rest = rest - self.paid.settle(rest);
         let of_held = rest.min(self.held);
         self.held -= of_held;
         self.oldest.1 = self.oldest.1.saturating_sub(of_held);
@@ -305,7 +333,8 @@ impl Subscriber {
             false => passed.min(tick.times(2)),
         };
         self.ticked = now;
-        self.leave(u64::MAX, now);
+        self.paid.add(std::mem::take(&mut self.held));
+        self.oldest.1 = 0;
         let wanted = {
             let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
             // What a bucket has saved up is not spent all at once.

@@ -33,7 +33,7 @@ const DEVIATIONS: f64 = 3.0;
 /// The average reaches back over so many requests,
 const ENOUGH: f64 = 8.0;
 /// but at least over so many reports,
-const FEWEST_REPORTS: f64 = 4.0;
+const FEWEST_REPORTS: f64 = 8.0;
 /// and no further back than this, in seconds, if those do not.
 const LONGEST_MEMORY: f64 = 60.0;
 /// An assignment lives through so many reports.
