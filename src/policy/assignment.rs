@@ -51,6 +51,20 @@ pub struct Peers {
     pub nodes: u32,
 }
 
+impl Peers {
+    /// What of a `pool`, of which so much is `spoken_for` by the demand of all, is for one
+    /// with this `demand`: what it may have if it needs it, and what it may have in any case.
+    ///
+    /// Where there is enough, each one's part of the rest is half by demand and half the same
+    /// for all, and for one who is not here yet.
+    fn part(&self, pool: f64, spoken_for: f64, demand: f64) -> (f64, f64) {
+        let share = if demand < self.demand { demand / self.demand } else { 1.0 };
+        let free = (pool - spoken_for).max(0.0);
+        let by_demand = (pool - free / 2.0) * share;
+        (by_demand, free / 2.0 / (f64::from(self.subscribers) + 1.0))
+    }
+}
+
 /// What is to be done at the limit before a subscriber is told anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
@@ -301,21 +315,20 @@ impl Subscriber {
         // Until the next report, and a little longer.
         let interval = self.usage.interval();
         let span = interval.plus(interval.divided_by(4)).min(turn);
-        let own = self.usage.needed(span);
+        let spoken_for = peers.demand * turn.as_secs_f64();
+        let (part, spare) = peers.part(pool as f64, spoken_for, self.demand());
         // Of less than one for each, who asked last gets it.
-        let fair = fair(pool, self.demand(), peers.demand).max(self.usage.asked_last().into());
-        let spoken_for = whole(peers.demand * turn.as_secs_f64());
-        let sharers = u64::from(peers.subscribers.max(1)) * u64::from(peers.nodes.max(1));
-        let free = pool.saturating_sub(spoken_for);
-        let spare = (free / (sharers + 1).saturating_mul(2)).max(u64::from(free > 0));
-        let target = own.min(fair).saturating_add(spare);
+        let part = whole(part.round()).max(self.usage.asked_last().into());
+        let target = self.usage.needed(span).min(part);
+        let free = pool as f64 > spoken_for;
+        let target = target.saturating_add(whole(spare).max(free.into()));
         let (more, less) = (
             target.saturating_sub(self.held),
             self.held.saturating_sub(target),
         );
         if more > 0 && room.remaining > 0 {
             Move::Take(Cost::new(more.min(room.remaining)))
-        } else if less > if free > 0 { target / 4 } else { 0 } {
+        } else if less > if free { target / 4 } else { 0 } {
             Move::GiveBack(Cost::new(less))
         } else {
             Move::Keep
@@ -343,13 +356,10 @@ impl Subscriber {
                 _ => (room.remaining as f64 - supplied).max(0.0) / 4.0,
             };
             let pool = supplied + saved;
-            let (demand, all) = (self.demand(), peers.demand);
-            let fair = if demand < all { pool * demand / all } else { pool };
             self.least = rate::least(room.amount, peers.subscribers);
-            let sharers = f64::from(peers.subscribers.max(1));
-            let free = (pool - all * span.as_secs_f64()).max(0.0);
-            let own = self.usage.needed(span) as f64;
-            own.min(fair) + free / (2.0 * (sharers + 1.0))
+            let spoken_for = peers.demand * span.as_secs_f64();
+            let (part, spare) = peers.part(pool, spoken_for, self.demand());
+            part.min(self.usage.needed(span) as f64) + spare
         };
         let more = self.rate.wants(wanted, span).min(room.remaining);
         if more > 0 {
@@ -389,14 +399,6 @@ impl Subscriber {
 /// How often a rate is taken for.
 fn tick(room: &Room) -> Nanos {
     room.period.divided_by(2).max(SHORTEST_TICK)
-}
-
-/// The part of `pool` that `demand` is of `all`, to the nearest.
-fn fair(pool: u64, demand: f64, all: f64) -> u64 {
-    if demand >= all {
-        return pool;
-    }
-    whole((pool as f64 * demand / all).round()).min(pool)
 }
 
 /// A number that is not negative, cut to a whole one.

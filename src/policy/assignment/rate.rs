@@ -8,7 +8,7 @@ pub(super) struct Rate {
     /// What was granted in the last ticks, in parts of a token, and how long they were.
     granted: u64,
     span: Nanos,
-    /// What was wanted and not asked for, being less than one.
+    /// What was wanted and not granted: being less than one, or being refused.
     owed: f64,
 }
 
@@ -53,14 +53,13 @@ impl Rate {
     /// What is to be asked for, if so much is wanted for a tick of this length.
     pub(super) fn wants(&mut self, wanted: f64, span: Nanos) -> u64 {
         self.span = self.span.plus(span);
-        self.owed += wanted;
-        let asked = whole(self.owed);
-        self.owed = self.owed.fract();
-        asked
+        self.owed = (self.owed + wanted).min(2.0 * wanted + 1.0);
+        whole(self.owed)
     }
 
     pub(super) fn grant(&mut self, cost: Cost) {
         self.granted = self.granted.saturating_add(cost.get().saturating_mul(PARTS));
+        self.owed = (self.owed - cost.get() as f64).max(0.0);
     }
 
     /// The rate, for a gateway with this `demand` per second.
@@ -73,7 +72,7 @@ impl Rate {
         // With what is to be asked for next, the rate does not hop from token to token.
         let granted = match self.granted {
             0 => 0,
-            granted => granted.saturating_add(whole(self.owed * PARTS as f64)),
+            granted => granted.saturating_add(whole(self.owed.min(1.0) * PARTS as f64)),
         };
         told::refilled(granted, self.span.times(PARTS), tick.divided_by(part), least)
     }
