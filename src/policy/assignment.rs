@@ -10,12 +10,13 @@
 //! period is long against the time between two reports: all that there is until the next
 //! one. Where it is short, a rate is assigned, and what it needs is taken tick by tick.
 
+mod rate;
 mod told;
 mod usage;
 
 use super::Supply;
 use crate::units::{Cost, Nanos, Timestamp};
-use told::bucket_of;
+use rate::Rate;
 use usage::Usage;
 
 pub use told::{Assignment, Told};
@@ -44,10 +45,28 @@ pub struct Peers {
     pub subscribers: u32,
     /// The sum of their demands, per second.
     pub demand: f64,
-    /// The sum of what they hold.
-    pub held: Cost,
+    /// The sum of what is [left](Subscriber::left) to them.
+    pub left: Cost,
     /// Live nodes, this one among them.
     pub nodes: u32,
+}
+
+impl Peers {
+    /// What of a `pool`, of which so much is `spoken_for` by the demand of all, is for one
+    /// with this `demand`: what it may have if it needs it, and what it may have in any case.
+    ///
+    /// Where there is enough, each one's part of the rest is half by demand and half the same
+    /// for all, and for one who is not here yet.
+    fn part(&self, pool: f64, spoken_for: f64, demand: f64) -> (f64, f64) {
+        let share = if demand < self.demand {
+            demand / self.demand
+        } else {
+            1.0
+        };
+        let free = (pool - spoken_for).max(0.0);
+        let by_demand = (pool - free / 2.0) * share;
+        (by_demand, free / 2.0 / (f64::from(self.subscribers) + 1.0))
+    }
 }
 
 /// What is to be done at the limit before a subscriber is told anything.
@@ -67,17 +86,21 @@ pub struct Subscriber {
     usage: Usage,
     /// Taken, and not reported as used.
     held: u64,
-    /// Held when its window ended, or for a tick that is over: what is reported may have
-    /// been used of it, but it admits nothing any more.
+    /// Held when its window ended: what is reported may have been used of it, but it admits
+    /// nothing any more.
     past: Past,
+    /// Taken for ticks that are over, and not reported as used.
+    paid: Paid,
     /// When what is held ceases to count, where that comes at once.
     turns_at: Option<Timestamp>,
     /// How much of what is held was held already at this moment.
     oldest: (Timestamp, u64),
-    /// What was granted in the last ticks, and how long they were.
-    granted: (u64, Nanos),
+    rate: Rate,
+    /// The fewest tokens that a bucket holds.
+    least: u64,
     ticked: Timestamp,
-    said: Option<(Assignment, Timestamp)>,
+    /// What it was told last, when, and for how long.
+    said: Option<(Assignment, Timestamp, Nanos)>,
     /// Whether what is held has changed since it was told.
     changed: bool,
     serial: u32,
@@ -87,12 +110,41 @@ pub struct Subscriber {
 #[derive(Clone, Copy, Debug, Default)]
 struct Past {
     cost: u64,
-    /// What of it was used at least, if the gateway went on as before.
+    /// What of it was used at most, if the gateway went on as before.
     used: u64,
+    /// When it was over.
+    until: Timestamp,
+}
+
+/// What was taken for ticks that are over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Paid {
+    cost: u64,
+    since_report: u64,
+}
+
+impl Paid {
+    fn add(&mut self, cost: u64) {
+        self.cost = self.cost.saturating_add(cost);
+        self.since_report = self.since_report.saturating_add(cost);
+    }
+
+    /// Settles what was reported, as far as it goes. Chance makes some reports fall short and
+    /// some go beyond: what is left is kept for the next one, but no more than was taken for
+    /// this one.
+    fn settle(&mut self, used: u64) -> u64 {
+        let settled = used.min(self.cost);
+        let most = std::mem::take(&mut self.since_report);
+        self.cost = (self.cost - settled).min(most);
+        settled
+    }
 }
 
 /// A rate is taken for in ticks that are at least so long.
 const SHORTEST_TICK: Nanos = Nanos::from_millis(100);
+/// An assignment is told again when this part of its life is over: at each report, so that
+/// one may be missed.
+const AGEING: u64 = 4;
 /// Refused at the limit, it is asked again no sooner.
 const SHORTEST_WAIT: Nanos = Nanos::from_millis(20);
 
@@ -103,9 +155,11 @@ impl Subscriber {
             usage: Usage::new(now),
             held: 0,
             past: Past::default(),
+            paid: Paid::default(),
             turns_at: None,
             oldest: (now, 0),
-            granted: (0, Nanos::ZERO),
+            rate: Rate::default(),
+            least: 1,
             ticked: Timestamp::EPOCH,
             said: None,
             changed: false,
@@ -117,10 +171,16 @@ impl Subscriber {
     /// to be charged past the limit: what it admitted beyond what was taken for it.
     #[must_use]
     pub fn reported(&mut self, allowed: u64, denied: u64, now: Timestamp) -> Cost {
-        self.usage.report(allowed, denied, now);
         let past = std::mem::take(&mut self.past);
-        let of_past = past.used.max(allowed.saturating_sub(self.held));
+        let before = self.usage.before(allowed, past.until, now).min(past.used);
+        if self.usage.report(allowed, denied, now) {
+            // The old rate says nothing any more.
+            self.rate = Rate::default();
+            self.ticked = Timestamp::EPOCH;
+        }
+        let of_past = before.max(allowed.saturating_sub(self.held));
         let rest = allowed - of_past.min(past.cost).min(allowed);
+        let rest = rest - self.paid.settle(rest);
         let of_held = rest.min(self.held);
         self.held -= of_held;
         self.oldest.1 = self.oldest.1.saturating_sub(of_held);
@@ -142,15 +202,22 @@ impl Subscriber {
         self.usage.time_to_live()
     }
 
+    /// What of it is left by now, if it goes on as it was last reported.
+    pub fn left(&self, now: Timestamp) -> Cost {
+        Cost::new(self.held.saturating_sub(self.usage.expected(now)))
+    }
+
     /// Whether nothing was asked of it for so long that it is to be abandoned.
-    pub fn is_idle(&self, now: Timestamp) -> bool {
-        self.usage.is_idle(now)
+    /// `period` is its limit's.
+    pub fn is_idle(&self, period: Nanos, now: Timestamp) -> bool {
+        self.usage.is_idle(period, now)
     }
 
     /// What is to be taken from the limit or given back before it is told anything.
     pub fn wanted(&mut self, room: &Room, peers: &Peers, now: Timestamp) -> Move {
         if self.has_lumps(room) {
             self.forget_old(room, now);
+            self.rate = Rate::default();
             self.wanted_lump(room, peers)
         } else {
             self.wanted_for_tick(room, peers, now)
@@ -163,7 +230,7 @@ impl Subscriber {
             self.oldest = (now, cost.get());
         }
         self.held = self.held.saturating_add(cost.get());
-        self.granted.0 = self.granted.0.saturating_add(cost.get());
+        self.rate.grant(cost);
         self.changed |= !cost.is_peek();
     }
 
@@ -181,10 +248,11 @@ impl Subscriber {
         let assignment = if lumps {
             self.lump(room, now)
         } else {
-            self.rate(room)
+            self.granted_rate(room)
         };
         let look_again = if !lumps {
-            Some(tick(room))
+            let next = self.ticked.after(tick(room)).since(now);
+            Some(next.max(SHORTEST_WAIT))
         } else if room.supply == Supply::AtTheTurn && !room.reset_after.is_zero() {
             Some(room.reset_after)
         } else if self.held == 0 {
@@ -202,20 +270,25 @@ impl Subscriber {
     /// The same where no limit has a say: the `assignment` is one for all requests.
     pub fn tell(&mut self, assignment: Assignment, now: Timestamp) -> Told {
         let time_to_live = self.usage.time_to_live();
-        let old = self.said.is_none_or(|(said, at)| {
-            !said.is_like(assignment) || now.since(at) > time_to_live.divided_by(2)
-        });
-        let assignment = old.then(|| {
-            let again = self.said.filter(|(said, _)| said.is_like(assignment));
-            let assignment = again.map_or(assignment, |(said, _)| said);
-            self.said = Some((assignment, now));
-            assignment
-        });
+        let assignment = self.news(assignment, time_to_live, now);
         Told {
             assignment,
             time_to_live,
             look_again: None,
         }
+    }
+
+    /// The assignment, if it is to be told: it is new, or was told too long ago. Told again
+    /// anyway, a rate is told as it is now, or else as it was: any change fills the bucket.
+    fn news(&mut self, next: Assignment, lives: Nanos, now: Timestamp) -> Option<Assignment> {
+        let known = self.said.filter(|(said, ..)| said.is_near(next));
+        let next = match known {
+            Some((_, at, lives)) if now.since(at) < lives.divided_by(AGEING) => return None,
+            Some((said, ..)) if said.is_very_near(next) => said,
+            _ => next,
+        };
+        self.said = Some((next, now, lives));
+        Some(next)
     }
 
     fn has_lumps(&self, room: &Room) -> bool {
@@ -228,22 +301,23 @@ impl Subscriber {
             if self.turns_at.is_some_and(|turn| turn <= now) {
                 self.turns_at = None;
                 let used = self.usage.expected(now);
-                self.leave(used);
+                self.leave(used, now);
             }
         } else if now.since(self.oldest.0) >= room.period.divided_by(2) {
+            // It was not used, and is told anew at once.
             let old = self.oldest.1.min(self.held);
             self.held -= old;
-            self.past.cost = self.past.cost.saturating_add(old);
             self.changed |= old > 0;
             self.oldest = (now, self.held);
         }
     }
 
-    /// What is held is past, and `used` of it at least was used.
-    fn leave(&mut self, used: u64) {
+    /// What is held is past, and `used` of it was used, as far as is known.
+    fn leave(&mut self, used: u64, now: Timestamp) {
         let held = std::mem::take(&mut self.held);
         self.past.cost = self.past.cost.saturating_add(held);
         self.past.used = self.past.used.saturating_add(used.min(held));
+        self.past.until = now;
         self.oldest.1 = 0;
         self.changed = true;
     }
@@ -254,22 +328,24 @@ impl Subscriber {
         } else {
             room.period
         };
-        let pool = room.remaining.saturating_add(peers.held.get());
-        let span = self.usage.interval().times(2).min(turn);
-        let own = self.usage.needed(span);
-        let fair = fair(pool, self.demand(), peers.demand);
-        let spoken_for = whole(peers.demand * turn.as_secs_f64());
-        let sharers = u64::from(peers.subscribers.max(1)) * u64::from(peers.nodes.max(1));
-        let free = pool.saturating_sub(spoken_for);
-        let spare = (free / sharers.saturating_mul(2)).max(u64::from(free > 0));
-        let target = own.min(fair).saturating_add(spare);
+        let pool = room.remaining.saturating_add(peers.left.get());
+        // Until the next report, and a little longer.
+        let interval = self.usage.interval();
+        let span = interval.plus(interval.divided_by(4)).min(turn);
+        let spoken_for = peers.demand * turn.as_secs_f64();
+        let (part, spare) = peers.part(pool as f64, spoken_for, self.demand());
+        // Of less than one for each, who asked last gets it.
+        let part = whole(part.round()).max(self.usage.asked_last().into());
+        let target = self.usage.needed(span).min(part);
+        let free = pool as f64 > spoken_for;
+        let target = target.saturating_add(whole(spare).max(free.into()));
         let (more, less) = (
             target.saturating_sub(self.held),
             self.held.saturating_sub(target),
         );
         if more > 0 && room.remaining > 0 {
             Move::Take(Cost::new(more.min(room.remaining)))
-        } else if less > target / 4 {
+        } else if less > if free { target / 4 } else { 0 } {
             Move::GiveBack(Cost::new(less))
         } else {
             Move::Keep
@@ -279,19 +355,30 @@ impl Subscriber {
     fn wanted_for_tick(&mut self, room: &Room, peers: &Peers, now: Timestamp) -> Move {
         let tick = tick(room);
         let passed = now.since(self.ticked);
-        if passed < tick.divided_by(2) {
+        if passed < tick.minus(SHORTEST_WAIT) {
             return Move::Keep;
         }
+        let span = match self.rate.begin(room.period) {
+            true => tick,
+            false => passed.min(tick.times(2)),
+        };
         self.ticked = now;
-        self.leave(u64::MAX);
-        let span = passed.min(tick.times(2));
-        if self.granted.1 >= room.period.times(2) {
-            self.granted = (self.granted.0 / 2, self.granted.1.divided_by(2));
-        }
-        self.granted.1 = self.granted.1.plus(span);
-        let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
-        let fair = fair(whole(supplied.ceil()), self.demand(), peers.demand);
-        let more = self.usage.needed(span).min(fair).min(room.remaining);
+        self.paid.add(std::mem::take(&mut self.held));
+        self.oldest.1 = 0;
+        let wanted = {
+            let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
+            // What a bucket has saved up is not spent all at once.
+            let saved = match room.supply {
+                Supply::AtTheTurn => 0.0,
+                _ => (room.remaining as f64 - supplied).max(0.0) / 4.0,
+            };
+            let pool = supplied + saved;
+            self.least = rate::least(room.amount, peers.subscribers);
+            let spoken_for = peers.demand * span.as_secs_f64();
+            let (part, spare) = peers.part(pool, spoken_for, self.demand());
+            part.min(self.usage.needed(span) as f64) + spare
+        };
+        let more = self.rate.wants(wanted, span).min(room.remaining);
         if more > 0 {
             Move::Take(Cost::new(more))
         } else {
@@ -310,7 +397,7 @@ impl Subscriber {
             return Assignment::DenyAll;
         }
         match self.said {
-            Some((said @ Assignment::Bucket { .. }, _)) if !self.changed => said,
+            Some((said @ Assignment::Bucket { .. }, ..)) if !self.changed => said,
             _ => {
                 self.changed = false;
                 self.serial = self.serial % told::SERIALS + 1;
@@ -320,25 +407,16 @@ impl Subscriber {
     }
 
     /// The rate of what was granted in the last ticks.
-    fn rate(&mut self, room: &Room) -> Assignment {
+    fn granted_rate(&mut self, room: &Room) -> Assignment {
         self.changed = false;
-        let (granted, span) = self.granted;
-        bucket_of(granted, span, tick(room).min(SHORTEST_TICK))
+        self.rate
+            .assignment(self.usage.demand(), tick(room), self.least)
     }
 }
 
 /// How often a rate is taken for.
 fn tick(room: &Room) -> Nanos {
     room.period.divided_by(2).max(SHORTEST_TICK)
-}
-
-/// The part of `pool` that `demand` is of `all`, rounded up: who comes last gets less, and
-/// nothing is left over.
-fn fair(pool: u64, demand: f64, all: f64) -> u64 {
-    if demand >= all {
-        return pool;
-    }
-    whole((pool as f64 * demand / all).ceil()).min(pool)
 }
 
 /// A number that is not negative, cut to a whole one.

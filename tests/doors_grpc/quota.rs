@@ -91,7 +91,9 @@ fn without_a_limit_all_is_admitted_and_with_a_ban_nothing() {
     let asked = request(&[descriptor(&[("watched", "x")])]);
     Client::of(&gate.socket).ask(asked).unwrap();
     let labels = [("rule", "watched"), ("outcome", "refused")];
-    let over = gate.daemon.metric("tidegate_advisory_checks_total", &labels);
+    let over = gate
+        .daemon
+        .metric("tidegate_advisory_checks_total", &labels);
     assert_eq!(over, 1.0);
     assert_eq!(gate.daemon.log().matches("shpo").count(), 1);
 }
@@ -128,7 +130,9 @@ fn streams_share_by_what_is_asked_of_them() {
     assert!(of_busy + of_calm <= 98, "{of_busy} and {of_calm}");
     assert!(of_busy >= 3 * of_calm, "{of_busy} and {of_calm}");
     let labels = [("kind", "token_bucket")];
-    let told = gate.daemon.metric("tidegate_quota_assignments_total", &labels);
+    let told = gate
+        .daemon
+        .metric("tidegate_quota_assignments_total", &labels);
     assert!(told >= 2.0);
     assert_eq!(gate.daemon.metric("tidegate_quota_subscribers", &[]), 2.0);
     assert_eq!(gate.daemon.metric("tidegate_quota_counters", &[]), 1.0);

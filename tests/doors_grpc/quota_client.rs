@@ -71,8 +71,7 @@ impl Stream {
         let mut grpc = tonic::client::Grpc::new(client.channel.clone());
         let answers = client.runtime.block_on(async {
             grpc.ready().await.unwrap();
-            let codec =
-                ProstCodec::<RateLimitQuotaUsageReports, RateLimitQuotaResponse>::default();
+            let codec = ProstCodec::<RateLimitQuotaUsageReports, RateLimitQuotaResponse>::default();
             let path = PathAndQuery::from_static(STREAM_QUOTAS);
             grpc.streaming(Request::new(sent), path, codec).await
         });
@@ -117,9 +116,11 @@ impl Stream {
     pub(crate) fn newest(&mut self, bucket: &[(&str, &str)]) -> Option<Told> {
         let wanted = id(bucket);
         let soon = Duration::from_millis(1);
-        while let Ok(message) = self.client.runtime.block_on(async {
-            tokio::time::timeout(soon, self.answers.message()).await
-        }) {
+        while let Ok(message) = self
+            .client
+            .runtime
+            .block_on(async { tokio::time::timeout(soon, self.answers.message()).await })
+        {
             let actions = message.unwrap().unwrap().bucket_action;
             self.told.extend(actions.into_iter().map(read));
         }

@@ -69,7 +69,9 @@ fn buckets_without_end_get_no_assignments_and_are_counted_all_the_same() {
     let gate = Gate::start(RULES, &[]);
     let mut stream = Stream::open(&gate.socket);
     for message in 0..10 {
-        let names: Vec<String> = (0..1_000).map(|n| format!("u{}", message * 1_000 + n)).collect();
+        let names: Vec<String> = (0..1_000)
+            .map(|n| format!("u{}", message * 1_000 + n))
+            .collect();
         let usages = names.iter().map(|name| usage(&[("user", name)], 1, 0));
         stream.send(reports("shop", usages.collect()));
     }
@@ -79,7 +81,10 @@ fn buckets_without_end_get_no_assignments_and_are_counted_all_the_same() {
         gate.daemon.metrics().contains("reason=\"buckets\"")
             && left_out(&gate, "buckets") == 10_000.0 - 4_096.0
     });
-    assert_eq!(gate.daemon.metric("tidegate_quota_subscribers", &[]), 4_096.0);
+    assert_eq!(
+        gate.daemon.metric("tidegate_quota_subscribers", &[]),
+        4_096.0
+    );
     assert_eq!(gate.daemon.log().matches("more buckets").count(), 1);
     let mut other = Stream::open(&gate.socket);
     assert!(other.ask(&[("user", "al")], 1, 0).lump() > 0);

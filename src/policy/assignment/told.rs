@@ -60,8 +60,8 @@ pub(super) fn lump(tokens: u64, serial: u32) -> Assignment {
 }
 
 /// A bucket that is refilled at the rate of so many `tokens` in a `span`, and holds what
-/// comes in `reserve`.
-pub(super) fn bucket_of(tokens: u64, span: Nanos, reserve: Nanos) -> Assignment {
+/// comes in `reserve`, or `least` tokens.
+pub(super) fn refilled(tokens: u64, span: Nanos, reserve: Nanos, least: u64) -> Assignment {
     if tokens == 0 || span.is_zero() {
         return Assignment::DenyAll;
     }
@@ -70,11 +70,11 @@ pub(super) fn bucket_of(tokens: u64, span: Nanos, reserve: Nanos) -> Assignment 
     let secs = (PRECISION * span)
         .div_ceil(per_second)
         .clamp(1, LONGEST_FILL);
-    let refill = |secs: u128| per_second.saturating_mul(secs) / span;
     let reserve = u128::from(tokens) * u128::from(reserve.get()) / span;
+    let reserve = reserve.max(u128::from(least));
     Assignment::Bucket {
         max_tokens: at_least_one(reserve),
-        tokens_per_fill: at_least_one(refill(secs)),
+        tokens_per_fill: at_least_one(per_second.saturating_mul(secs) / span),
         fill_interval: Nanos::from_secs(u64::try_from(secs).unwrap_or(1)),
     }
 }
@@ -84,29 +84,48 @@ fn at_least_one(tokens: u128) -> u32 {
 }
 
 impl Assignment {
-    /// Whether a gateway that knows this one need not be told the other.
-    pub(super) fn is_like(self, other: Assignment) -> bool {
-        let (Some((old, old_serial)), Some((new, new_serial))) = (self.rate(), other.rate()) else {
-            return self == other;
-        };
-        if old_serial > 0 || new_serial > 0 {
-            return self == other;
-        }
-        new >= old - old / FALLEN && new <= old + old / RISEN
+    /// Whether a gateway that knows this one need not be told the other now.
+    pub(super) fn is_near(self, other: Assignment) -> bool {
+        self.is_within(other, RISEN)
     }
 
-    /// Tokens in a million seconds, and the serial number.
-    fn rate(self) -> Option<(u64, u64)> {
+    /// Nor when it is told something anyway.
+    pub(super) fn is_very_near(self, other: Assignment) -> bool {
+        self.is_within(other, FALLEN)
+    }
+
+    fn is_within(self, other: Assignment, risen: u64) -> bool {
+        let (Some(old), Some(new)) = (self.refill(), other.refill()) else {
+            return self == other;
+        };
+        let lowest = old.rate - old.rate / FALLEN;
+        let highest = old.rate + old.rate / risen;
+        let same_reserve = new.reserve <= old.reserve.saturating_mul(2)
+            && old.reserve <= new.reserve.saturating_mul(2);
+        (lowest..=highest).contains(&new.rate) && same_reserve
+    }
+
+    /// How it is refilled; `None` of one that is not.
+    fn refill(self) -> Option<Refill> {
         let Assignment::Bucket {
+            max_tokens,
             tokens_per_fill,
             fill_interval,
-            ..
         } = self
         else {
             return None;
         };
-        let secs = fill_interval.get() / Nanos::from_secs(1).get();
-        let serial = fill_interval.get() % Nanos::from_secs(1).get();
-        Some((u64::from(tokens_per_fill) * 1_000_000 / secs.max(1), serial))
+        let second = Nanos::from_secs(1).get();
+        let secs = fill_interval.get() / second;
+        (fill_interval.get() % second == 0).then(|| Refill {
+            rate: u64::from(tokens_per_fill) * 1_000_000 / secs.max(1),
+            reserve: max_tokens,
+        })
     }
+}
+
+/// Tokens in a million seconds, and at once.
+struct Refill {
+    rate: u64,
+    reserve: u32,
 }

@@ -11,8 +11,11 @@ pub(super) struct Usage {
     /// Asked for since the demand was last estimated.
     asked: u64,
     estimated: Timestamp,
-    newest: f64,
-    smooth: f64,
+    /// Asked for per second.
+    rate: f64,
+    /// How long the rate has been learnt.
+    age: Nanos,
+    asked_last: bool,
 }
 
 /// The time between two reports while it is not known.
@@ -24,13 +27,29 @@ const TELLING_REPORTS: u32 = 3;
 const SHORTEST_SPAN: Nanos = Nanos::from_millis(50);
 /// Longer than anybody reports.
 const LONGEST_INTERVAL: Nanos = Nanos::from_secs(3_600);
+/// What differs by more than so many standard deviations from what was expected is no
+/// chance: the demand has changed.
+const DEVIATIONS: f64 = 3.0;
+/// The average reaches back over so many requests,
+const ENOUGH: f64 = 8.0;
+/// but at least over so many reports,
+const FEWEST_REPORTS: f64 = 8.0;
+/// and no further back than this, in seconds, if those do not.
+const LONGEST_MEMORY: f64 = 60.0;
 /// An assignment lives through so many reports.
 const LIVES: u64 = 3;
+/// While it is not known how often reports come, it lives longer than most intervals.
+const UNKNOWN_LIFE: Nanos = Nanos::from_secs(60);
 /// But at least, in seconds.
 const SHORTEST_LIFE: u64 = 2;
 /// What was idle for so many reports is abandoned,
 const IDLE_REPORTS: u64 = 10;
-/// but not before this.
+/// and so many periods of its limit: abandoned, its next request may be admitted unasked,
+/// and a small limit has few.
+const IDLE_PERIODS: u64 = 10;
+/// But a long period does not make it stay longer than this,
+const LONGEST_IDLE: Nanos = Nanos::from_secs(600);
+/// and none is abandoned before this.
 const SHORTEST_IDLE: Nanos = Nanos::from_secs(10);
 
 impl Usage {
@@ -42,12 +61,14 @@ impl Usage {
             interval: UNKNOWN_INTERVAL,
             asked: 0,
             estimated: now,
-            newest: 0.0,
-            smooth: 0.0,
+            rate: 0.0,
+            age: Nanos::ZERO,
+            asked_last: true,
         }
     }
 
-    pub(super) fn report(&mut self, allowed: u64, denied: u64, now: Timestamp) {
+    /// Notes a report; answers whether it shows that the demand has changed.
+    pub(super) fn report(&mut self, allowed: u64, denied: u64, now: Timestamp) -> bool {
         let asked = allowed.saturating_add(denied);
         if asked > 0 {
             self.busy = now;
@@ -68,45 +89,78 @@ impl Usage {
         }
         let span = now.since(self.estimated);
         if span < SHORTEST_SPAN {
-            return;
+            return false;
         }
-        self.newest = self.asked as f64 / span.as_secs_f64();
-        self.smooth = (self.smooth + self.newest) / 2.0;
+        let (secs, asked) = (span.as_secs_f64(), self.asked as f64);
+        let expected = self.rate * secs;
+        let changed = (asked - expected).abs() > DEVIATIONS * asked.max(expected).sqrt();
+        if changed {
+            self.age = Nanos::ZERO;
+        }
+        let memory = (ENOUGH / self.rate.max(f64::MIN_POSITIVE)).clamp(
+            secs * FEWEST_REPORTS,
+            LONGEST_MEMORY.max(secs * FEWEST_REPORTS),
+        );
+        self.age = self.age.plus(span);
+        self.rate += (asked / secs - self.rate) * secs / memory.min(self.age.as_secs_f64());
+        self.asked_last = self.asked > 0;
         self.asked = 0;
         self.estimated = now;
+        changed
     }
 
     pub(super) fn interval(&self) -> Nanos {
         self.interval
     }
 
-    /// What is asked for, per second: the newest and the smoothed, the larger.
+    /// What is asked for, per second.
     pub(super) fn demand(&self) -> f64 {
-        self.newest.max(self.smooth)
+        self.rate
+    }
+
+    /// Whether anything was asked for between the last two reports.
+    pub(super) fn asked_last(&self) -> bool {
+        self.asked_last
     }
 
     /// What is needed in so long a time, chance included.
     pub(super) fn needed(&self, span: Nanos) -> u64 {
-        let mean = self.demand() * span.as_secs_f64();
+        let mean = self.rate * span.as_secs_f64();
         if mean <= 0.0 {
             return 0;
         }
-        whole((mean * 1.125 + 3.0 * mean.sqrt()).ceil()).max(1)
+        whole((mean + DEVIATIONS * mean.sqrt()).ceil()).max(1)
     }
 
-    /// What was used since the last report at least, if it went on as before.
+    /// What was used since the last report, if it goes on as before.
     pub(super) fn expected(&self, now: Timestamp) -> u64 {
-        let mean = self.newest.min(self.smooth) * now.since(self.reported).as_secs_f64();
-        whole((mean - 2.0 * mean.sqrt()).max(0.0))
+        whole(self.rate * now.since(self.reported).as_secs_f64())
+    }
+
+    /// What of a `cost` that was reported at `now` was used until some moment before, if it
+    /// was used evenly. To be asked before the report is noted.
+    pub(super) fn before(&self, cost: u64, moment: Timestamp, now: Timestamp) -> u64 {
+        let all = now.since(self.reported).get();
+        let until = moment.since(self.reported).get().min(all);
+        if all == 0 {
+            return 0;
+        }
+        let part = u128::from(cost) * u128::from(until) / u128::from(all);
+        u64::try_from(part).unwrap_or(cost)
     }
 
     /// Whole seconds.
     pub(super) fn time_to_live(&self) -> Nanos {
+        if self.reports < TELLING_REPORTS {
+            return UNKNOWN_LIFE;
+        }
         let secs = self.interval.times(LIVES).as_secs_ceil();
         Nanos::from_secs(secs.max(SHORTEST_LIFE))
     }
 
-    pub(super) fn is_idle(&self, now: Timestamp) -> bool {
-        now.since(self.busy) >= self.interval.times(IDLE_REPORTS).max(SHORTEST_IDLE)
+    pub(super) fn is_idle(&self, period: Nanos, now: Timestamp) -> bool {
+        let periods = period.times(IDLE_PERIODS).min(LONGEST_IDLE);
+        let reports = self.interval.times(IDLE_REPORTS);
+        now.since(self.busy) >= reports.max(periods).max(SHORTEST_IDLE)
     }
 }

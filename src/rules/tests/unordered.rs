@@ -73,7 +73,10 @@ fn a_search_without_an_end_is_given_up() {
     let mut number = 0;
     for order in orders(&keys) {
         number += 1;
-        let entries: String = order.iter().map(|key| format!("{{key: {key}}}, ")).collect();
+        let entries: String = order
+            .iter()
+            .map(|key| format!("{{key: {key}}}, "))
+            .collect();
         writeln!(
             text,
             "  - {{name: r{number}, domain: d, descriptors: [{entries}{{key: z}}], \

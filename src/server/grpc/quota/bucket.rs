@@ -1,7 +1,7 @@
 use tokio::time::Instant;
 
 use super::counted::{Act, Said, Standing, act};
-use super::registry::Seat;
+use super::registry::{Saying, Seat};
 use crate::policy::assignment::{Assignment, Move, Peers, Room, Subscriber, Told};
 use crate::protocol::grpc::quota::Bucket;
 use crate::server::Services;
@@ -65,12 +65,13 @@ impl Subscribed {
                 here.act(Act::Charge(beyond)).await;
             }
         }
-        if self.subscriber.is_idle(services.clock.now()) {
+        let said = here.act(Act::Look { reported }).await;
+        self.draws_on(said.counter);
+        let period = said.room().map_or(Nanos::ZERO, |room| room.period);
+        if self.subscriber.is_idle(period, services.clock.now()) {
             self.give_back(&here, self.subscriber.held()).await;
             return Looked::Abandoned;
         }
-        let said = here.act(Act::Look { reported }).await;
-        self.draws_on(said.counter);
         let told = match said.standing {
             Standing::Limited(room) => self.limited(&here, room).await,
             Standing::Free => self.blanket(&here, Assignment::AllowAll).await,
@@ -87,7 +88,10 @@ impl Subscribed {
             assignment: told.assignment,
             time_to_live: told.time_to_live,
             // If no report comes before; one that says nothing any more is found out.
-            again: told.look_again.unwrap_or(Nanos::MAX).clamp(SOONEST, told.time_to_live.max(SOONEST)),
+            again: told
+                .look_again
+                .unwrap_or(Nanos::MAX)
+                .clamp(SOONEST, told.time_to_live.max(SOONEST)),
         }
     }
 
@@ -151,9 +155,15 @@ impl Subscribed {
 
     /// Tells the other subscribers of the counter, and hears of them.
     fn says(&mut self, services: &Services) -> Peers {
-        let (demand, held) = (self.subscriber.demand(), self.subscriber.held());
+        let subscriber = &self.subscriber;
+        let saying = Saying {
+            counter: self.counter,
+            demand: subscriber.demand(),
+            held: subscriber.held(),
+            left: subscriber.left(services.clock.now()),
+        };
         let nodes = services.engine.counters().fleet().nodes();
-        self.seat.says(self.counter, demand, held, nodes)
+        self.seat.says(saying, nodes)
     }
 }
 

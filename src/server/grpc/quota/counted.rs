@@ -79,12 +79,7 @@ struct Unsettled {
 
 /// Does one thing at the limits of `bucket`; waits for the store where they must ask it, but
 /// not beyond `deadline`.
-pub(super) async fn act(
-    services: &Services,
-    bucket: &Bucket,
-    act: Act,
-    deadline: Instant,
-) -> Said {
+pub(super) async fn act(services: &Services, bucket: &Bucket, act: Act, deadline: Instant) -> Said {
     let Unsettled { mut pending, terms } = match begin(services, bucket, act) {
         Ok(said) => return said,
         Err(unsettled) => unsettled,
@@ -172,9 +167,7 @@ impl Terms {
         let refusing = applied
             .iter()
             .filter(|one| one.limit.mode.enforces() && one.weight > 0);
-        let all: SmallVec<[_; 4]> = refusing
-            .map(|one| (period(one.limit, now), one))
-            .collect();
+        let all: SmallVec<[_; 4]> = refusing.map(|one| (period(one.limit, now), one)).collect();
         let (period, shortest) = all.into_iter().min_by_key(|(period, _)| *period)?;
         let quota = &shortest.limit.quota;
         Some(Terms {

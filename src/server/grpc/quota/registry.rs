@@ -31,13 +31,13 @@ struct Counters {
     held: u64,
 }
 
-/// What the subscribers of one counter want and hold together.
+/// How it is with the subscribers of one counter together.
 #[derive(Default)]
 struct Drawn {
     subscribers: u32,
     /// In thousandths of a request per second: whole numbers add up to nothing again.
     demand: u64,
-    held: u64,
+    left: u64,
 }
 
 /// The place of one subscriber, until it is dropped.
@@ -46,6 +46,19 @@ pub(super) struct Seat {
     counter: Option<Key>,
     demand: u64,
     held: u64,
+    left: u64,
+}
+
+/// What one subscriber says to the others.
+#[derive(Clone, Copy)]
+pub(super) struct Saying {
+    /// The counter that it draws on, if there is one.
+    pub(super) counter: Option<Key>,
+    /// What is asked of it, per second.
+    pub(super) demand: f64,
+    pub(super) held: Cost,
+    /// What is left of it, as far as is known.
+    pub(super) left: Cost,
 }
 
 impl Quotas {
@@ -84,6 +97,7 @@ impl Quotas {
             counter: None,
             demand: 0,
             held: 0,
+            left: 0,
         })
     }
 
@@ -126,35 +140,30 @@ impl Quotas {
 }
 
 impl Seat {
-    /// Says what the subscriber wants per second and holds, and which counter it draws on, if
-    /// any. Answers what all do that draw on the same one, in a fleet of so many `nodes`.
-    pub(super) fn says(
-        &mut self,
-        counter: Option<Key>,
-        demand: f64,
-        held: Cost,
-        nodes: u32,
-    ) -> Peers {
+    /// Says how it is with the subscriber. Answers how it is with all that draw on the same
+    /// counter, in a fleet of so many `nodes`.
+    pub(super) fn says(&mut self, saying: Saying, nodes: u32) -> Peers {
         let quotas = Arc::clone(&self.quotas);
         let mut counters = quotas.lock();
         self.leave(&mut counters);
-        self.counter = counter;
-        self.demand = thousandths(demand);
-        self.held = held.get();
+        self.counter = saying.counter;
+        self.demand = thousandths(saying.demand);
+        self.held = saying.held.get();
+        self.left = saying.left.get();
         counters.held = counters.held.saturating_add(self.held);
         let mut alone = Drawn::default();
-        let drawn = match counter {
+        let drawn = match saying.counter {
             Some(counter) => counters.drawn_on.entry(counter).or_default(),
             None => &mut alone,
         };
         drawn.subscribers += 1;
         drawn.demand = drawn.demand.saturating_add(self.demand);
-        drawn.held = drawn.held.saturating_add(self.held);
+        drawn.left = drawn.left.saturating_add(self.left);
         #[allow(clippy::cast_precision_loss)]
         let peers = Peers {
             subscribers: drawn.subscribers,
             demand: drawn.demand as f64 / 1e3,
-            held: Cost::new(drawn.held),
+            left: Cost::new(drawn.left),
             nodes,
         };
         quotas.show(&counters);
@@ -169,7 +178,7 @@ impl Seat {
         if let Some(drawn) = counters.drawn_on.get_mut(&counter) {
             drawn.subscribers = drawn.subscribers.saturating_sub(1);
             drawn.demand = drawn.demand.saturating_sub(self.demand);
-            drawn.held = drawn.held.saturating_sub(self.held);
+            drawn.left = drawn.left.saturating_sub(self.left);
             if drawn.subscribers == 0 {
                 counters.drawn_on.remove(&counter);
             }
@@ -201,14 +210,24 @@ mod tests {
         Key::from_bytes([number; 16])
     }
 
+    fn saying(counter: Option<Key>, demand: f64, held: u64) -> Saying {
+        Saying {
+            counter,
+            demand,
+            held: Cost::new(held + 1),
+            left: Cost::new(held),
+        }
+    }
+
     #[test]
     fn subscribers_of_one_counter_know_of_each_other_until_they_leave() {
         let quotas = Arc::new(Quotas::new());
         let [mut one, mut other, mut apart] = [(); 3].map(|()| quotas.seat().unwrap());
         let say = |seat: &mut Seat, counter, demand, held| {
-            let peers = seat.says(Some(key(counter)), demand, Cost::new(held), 2);
+            let saying = saying(Some(key(counter)), demand, held);
+            let peers = seat.says(saying, 2);
             assert_eq!(peers.nodes, 2);
-            (peers.subscribers, peers.demand, peers.held.get())
+            (peers.subscribers, peers.demand, peers.left.get())
         };
         assert_eq!(say(&mut one, 1, 1.5, 3), (1, 1.5, 3));
         assert_eq!(say(&mut other, 1, 0.25, 4), (2, 1.75, 7));
@@ -227,17 +246,15 @@ mod tests {
     fn who_draws_on_no_counter_is_alone() {
         let quotas = Arc::new(Quotas::new());
         let [mut one, mut other] = [(); 2].map(|()| quotas.seat().unwrap());
-        one.says(None, 1.0, Cost::ZERO, 1);
-        let peers = other.says(None, 2.0, Cost::ZERO, 1);
+        one.says(saying(None, 1.0, 0), 1);
+        let peers = other.says(saying(None, 2.0, 0), 1);
         assert_eq!((peers.subscribers, peers.demand), (1, 2.0));
     }
 
     #[test]
     fn there_are_no_more_seats_than_there_may_be() {
         let quotas = Arc::new(Quotas::new());
-        let mut seats: Vec<Seat> = (0..MAX_SUBSCRIBERS)
-            .map_while(|_| quotas.seat())
-            .collect();
+        let mut seats: Vec<Seat> = (0..MAX_SUBSCRIBERS).map_while(|_| quotas.seat()).collect();
         assert_eq!(seats.len(), MAX_SUBSCRIBERS);
         assert!(quotas.seat().is_none());
         seats.pop();

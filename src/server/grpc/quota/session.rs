@@ -148,13 +148,9 @@ impl Session {
         let mut looks = Looks::default();
         for (bucket, reported) in usages {
             let look: BoxFuture<'_, Turn> = match self.taken_or_new(&bucket) {
-                Some((bucket, subscribed)) => Box::pin(look(
-                    &shared,
-                    bucket,
-                    subscribed,
-                    Some(reported),
-                    deadline,
-                )),
+                Some((bucket, subscribed)) => {
+                    Box::pin(look(&shared, bucket, subscribed, Some(reported), deadline))
+                }
                 None => {
                     observer.left_out(LeftOut::Buckets, 1);
                     let charge = Act::Charge(Cost::new(reported.0));
@@ -262,12 +258,9 @@ impl Session {
     async fn give_all_back(self) {
         let services = &self.shared.services;
         let deadline = Instant::now() + PATIENCE;
-        let ends = self
-            .buckets
-            .into_iter()
-            .map(|(bucket, entry)| async move {
-                entry.subscribed.end(services, &bucket, deadline).await;
-            });
+        let ends = self.buckets.into_iter().map(|(bucket, entry)| async move {
+            entry.subscribed.end(services, &bucket, deadline).await;
+        });
         join_all(ends).await;
     }
 }

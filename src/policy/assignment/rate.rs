@@ -1,0 +1,91 @@
+use super::told::{self, Assignment};
+use super::whole;
+use crate::units::{Cost, Nanos};
+
+/// What is taken for a subscriber tick by tick, and the rate that comes of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rate {
+    /// What was granted in the last ticks, in parts of a token, and how long they were.
+    granted: u64,
+    span: Nanos,
+    /// What was wanted and not granted: being less than one, or being refused.
+    owed: f64,
+}
+
+/// So many parts make a token.
+const PARTS: u64 = 1_024;
+/// The rate is that of as many periods,
+const PERIODS: u64 = 1;
+/// or of as many tokens,
+const TOKENS: u64 = 64;
+/// but no longer than so many periods.
+const MOST_PERIODS: u64 = 16;
+/// A gateway that asks for less than its rate may use what comes in this part of a tick at
+/// once: it asks by chance.
+const RESERVE: u64 = 2;
+/// One that asks for more, in this part: it has always used up what there is, and any new
+/// bucket gives it that much more.
+const LITTLE: u64 = 50;
+/// By chance nothing is asked for long enough to fill a small bucket, and what it cannot
+/// hold is lost: at twice the rate a third of it by a bucket of one, a tenth of two, a
+/// hundredth of four. But all that the subscribers have at once is not to be more than a
+/// small limit, or two for each.
+const LEAST: (u64, u64) = (2, 4);
+
+/// By how much it must ask for more: the rates are estimates.
+const MORE: f64 = 1.1;
+
+impl Rate {
+    /// Whether it is the first tick. Old ticks are forgotten.
+    pub(super) fn begin(&mut self, period: Nanos) -> bool {
+        let first = self.span.is_zero();
+        if first {
+            *self = Rate::default();
+        }
+        let many = self.granted >= TOKENS * PARTS || self.span >= period.times(MOST_PERIODS);
+        if many && self.span >= period.times(PERIODS) {
+            self.granted /= 2;
+            self.span = self.span.divided_by(2);
+        }
+        first
+    }
+
+    /// What is to be asked for, if so much is wanted for a tick of this length.
+    pub(super) fn wants(&mut self, wanted: f64, span: Nanos) -> u64 {
+        self.span = self.span.plus(span);
+        self.owed = (self.owed + wanted).min(2.0 * wanted + 1.0);
+        whole(self.owed)
+    }
+
+    pub(super) fn grant(&mut self, cost: Cost) {
+        self.granted = self
+            .granted
+            .saturating_add(cost.get().saturating_mul(PARTS));
+        self.owed = (self.owed - cost.get() as f64).max(0.0);
+    }
+
+    /// The rate, for a gateway with this `demand` per second.
+    pub(super) fn assignment(&self, demand: f64, tick: Nanos, least: u64) -> Assignment {
+        let granted = self.granted as f64 / PARTS as f64 / self.span.as_secs_f64();
+        let (part, least) = match demand < granted * MORE {
+            true => (RESERVE, LEAST.1),
+            false => (LITTLE, least),
+        };
+        // With what is to be asked for next, the rate does not hop from token to token.
+        let granted = match self.granted {
+            0 => 0,
+            granted => granted.saturating_add(whole(self.owed.min(1.0) * PARTS as f64)),
+        };
+        told::refilled(
+            granted,
+            self.span.times(PARTS),
+            tick.divided_by(part),
+            least,
+        )
+    }
+}
+
+/// The fewest tokens that a bucket of each of so many subscribers holds.
+pub(super) fn least(amount: u64, subscribers: u32) -> u64 {
+    (amount / u64::from(subscribers.max(1))).clamp(LEAST.0, LEAST.1)
+}
