@@ -24,6 +24,8 @@ mod python;
 mod quota;
 #[path = "doors_grpc/quota_client.rs"]
 mod quota_client;
+#[path = "doors_grpc/quota_envoy.rs"]
+mod quota_envoy;
 #[path = "doors_grpc/quota_hostile.rs"]
 mod quota_hostile;
 #[path = "doors_grpc/quota_life.rs"]

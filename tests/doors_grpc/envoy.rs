@@ -11,7 +11,7 @@ use crate::kit::http::{self, Reply};
 use crate::kit::{root, tool, wait_until};
 
 /// An Envoy, which ends with this value.
-struct Envoy {
+pub(crate) struct Envoy {
     child: Child,
     entry: SocketAddr,
     dir: tempfile::TempDir,
@@ -20,26 +20,35 @@ struct Envoy {
 impl Envoy {
     /// Starts one that asks at `socket`, and refuses without an answer if it `denies`.
     fn start(socket: &Path, denies: bool) -> Envoy {
+        Envoy::of("config/envoy/envoy.yaml", |replace| {
+            replace("address: 127.0.0.1, port_value: 8080", &at(backend()), 1);
+            let path = format!("path: {}", socket.display());
+            replace("path: /run/tidegate/grpc.sock", &path, 1);
+            // A busy machine is no lost store.
+            replace("timeout: 0.05s", "timeout: 20s", 1);
+            if denies {
+                replace("failure_mode_deny: false", "failure_mode_deny: true", 1);
+            }
+        })
+    }
+
+    /// Starts one by the file that is shipped, in which some texts are replaced, each so many
+    /// times.
+    pub(crate) fn of(
+        shipped: &str,
+        change: impl FnOnce(&mut dyn FnMut(&str, &str, usize)),
+    ) -> Envoy {
         let dir = tempfile::tempdir().unwrap();
         let (entry, admin) = (free_port(), free_port());
-        let shipped = std::fs::read_to_string(root().join("config/envoy/envoy.yaml")).unwrap();
-        let mut config = shipped;
-        let mut replace = |from: &str, to: &str| {
-            assert_eq!(config.matches(from).count(), 1, "{from}");
+        let mut config = std::fs::read_to_string(root().join(shipped)).unwrap();
+        let mut replace = |from: &str, to: &str, times: usize| {
+            assert_eq!(config.matches(from).count(), times, "{from}");
             config = config.replace(from, to);
         };
-        replace("port_value: 9901", &format!("port_value: {}", admin.port()));
-        replace("address: 0.0.0.0, port_value: 10000", &at(entry));
-        replace("address: 127.0.0.1, port_value: 8080", &at(backend()));
-        replace(
-            "path: /run/tidegate/grpc.sock",
-            &format!("path: {}", socket.display()),
-        );
-        // A busy machine is no lost store.
-        replace("timeout: 0.05s", "timeout: 20s");
-        if denies {
-            replace("failure_mode_deny: false", "failure_mode_deny: true");
-        }
+        let admin_port = format!("port_value: {}", admin.port());
+        replace("port_value: 9901", &admin_port, 1);
+        replace("address: 0.0.0.0, port_value: 10000", &at(entry), 1);
+        change(&mut replace);
         let file = dir.path().join("envoy.yaml");
         std::fs::write(&file, config).unwrap();
         let log = std::fs::File::create(dir.path().join("envoy.log")).unwrap();
@@ -69,6 +78,10 @@ impl Envoy {
     fn get(&self, path: &str) -> Reply {
         http::request(self.entry, "GET", path, "")
     }
+
+    pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        http::try_request(&self.entry.into(), "GET", path, headers, "").unwrap()
+    }
 }
 
 impl Drop for Envoy {
@@ -82,7 +95,7 @@ impl Drop for Envoy {
     }
 }
 
-fn at(address: SocketAddr) -> String {
+pub(crate) fn at(address: SocketAddr) -> String {
     format!("address: {}, port_value: {}", address.ip(), address.port())
 }
 
@@ -93,7 +106,7 @@ fn free_port() -> SocketAddr {
 }
 
 /// A server that answers everything with 200, until the test ends.
-fn backend() -> SocketAddr {
+pub(crate) fn backend() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {

@@ -107,9 +107,18 @@ impl Stream {
                 return self.told.remove(at).1;
             }
             let message = self.message().unwrap().unwrap();
-            self.told
-                .extend(message.bucket_action.into_iter().map(read));
+            self.hear(message);
         }
+    }
+
+    /// Of several words of one bucket in a message the last one is the one that holds.
+    fn hear(&mut self, message: RateLimitQuotaResponse) {
+        let mut heard: Vec<(Vec<(String, String)>, Told)> = Vec::new();
+        for (bucket, told) in message.bucket_action.into_iter().map(read) {
+            heard.retain(|(other, _)| *other != bucket);
+            heard.push((bucket, told));
+        }
+        self.told.extend(heard);
     }
 
     /// The last word of `bucket` that has come, if one has come since the last look.
@@ -121,8 +130,7 @@ impl Stream {
             .runtime
             .block_on(async { tokio::time::timeout(soon, self.answers.message()).await })
         {
-            let actions = message.unwrap().unwrap().bucket_action;
-            self.told.extend(actions.into_iter().map(read));
+            self.hear(message.unwrap().unwrap());
         }
         let words = self.told.iter().filter(|(bucket, _)| *bucket == wanted);
         let newest = words.last().map(|(_, told)| *told);

@@ -78,6 +78,8 @@ fn buckets_without_end_get_no_assignments_and_are_counted_all_the_same() {
     // The first has its place, whatever comes later.
     assert!(stream.told(&[("user", "u0")]).lump() > 0);
     wait_until("all to be reported", || {
+        // Whoever does not read what it is told is not listened to.
+        stream.newest(&[("user", "u0")]);
         gate.daemon.metrics().contains("reason=\"buckets\"")
             && left_out(&gate, "buckets") == 10_000.0 - 4_096.0
     });

@@ -84,6 +84,14 @@ fn at_least_one(tokens: u128) -> u32 {
 }
 
 impl Assignment {
+    /// Whether it is a lump: tokens that were all taken before, and are not refilled.
+    pub fn is_lump(self) -> bool {
+        match self {
+            Assignment::Bucket { fill_interval, .. } => fill_interval.get() % Nanos::from_secs(1).get() > 0,
+            Assignment::AllowAll | Assignment::DenyAll => false,
+        }
+    }
+
     /// Whether a gateway that knows this one need not be told the other now.
     pub(super) fn is_near(self, other: Assignment) -> bool {
         self.is_within(other, RISEN)

@@ -4,7 +4,7 @@
 mod actions;
 mod reports;
 
-pub use actions::{abandoned, assigned};
+pub use actions::{Word, abandoned, assigned, assigned_anew};
 pub use reports::{BadReports, Bucket, Read, Reports, Usage};
 
 /// The name of the service.

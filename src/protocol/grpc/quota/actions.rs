@@ -1,4 +1,5 @@
 use prost_types::Duration;
+use smallvec::SmallVec;
 
 use super::Bucket;
 use crate::policy::assignment::Assignment;
@@ -12,6 +13,9 @@ use crate::protocol::grpc::messages::envoy::r#type::v3::rate_limit_strategy::{
 };
 use crate::protocol::grpc::messages::envoy::r#type::v3::{RateLimitStrategy, TokenBucket};
 use crate::units::Nanos;
+
+/// What a gateway is told of one bucket at once, in this order and in one message.
+pub type Word = SmallVec<[BucketAction; 2]>;
 
 /// What a gateway is told of a bucket: what to do with its requests, and for how long if it
 /// hears no more.
@@ -43,6 +47,21 @@ pub fn assigned(bucket: &Bucket, assignment: Assignment, time_to_live: Nanos) ->
             }),
         }),
     )
+}
+
+/// The same where the gateway knows another assignment.
+///
+/// A lump of tokens is all there, whatever was left of the one before. Envoy fills another
+/// bucket only as far as the old one was full, in proportion. But it forgets the old one by a
+/// blanket rule; and what it does with requests it learns at the end of a message, so that
+/// none meets this one.
+pub fn assigned_anew(bucket: &Bucket, assignment: Assignment, time_to_live: Nanos) -> Word {
+    let mut word = Word::new();
+    if assignment.is_lump() {
+        word.push(assigned(bucket, Assignment::DenyAll, time_to_live));
+    }
+    word.push(assigned(bucket, assignment, time_to_live));
+    word
 }
 
 /// The word that nothing more is told of a bucket: its next request is reported as the first.
@@ -117,6 +136,23 @@ mod tests {
         };
         assert_eq!(fill(Nanos::from_secs(4).plus(Nanos::new(5))), (4, 5));
         assert_eq!(fill(Nanos::new(5)), (1, 5));
+    }
+
+    #[test]
+    fn another_lump_is_told_after_a_word_that_forgets_the_old_one() {
+        let bucket_of = |fill_interval| Assignment::Bucket {
+            max_tokens: 7,
+            tokens_per_fill: 1,
+            fill_interval,
+        };
+        let second = Nanos::from_secs(1);
+        let lump = bucket_of(second.plus(Nanos::new(3)));
+        let words = |assignment| assigned_anew(&bucket(), assignment, second);
+        let one = |assignment| assigned(&bucket(), assignment, second);
+        assert_eq!(words(lump)[..], [one(Assignment::DenyAll), one(lump)]);
+        for assignment in [bucket_of(second), Assignment::AllowAll] {
+            assert_eq!(words(assignment)[..], [one(assignment)]);
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub(super) struct Subscribed {
     counter: Option<Key>,
     /// What the limit supplied when it was last looked at.
     amount: u64,
+    /// What the gateway was told last.
+    knows: Option<Assignment>,
 }
 
 /// What comes of a look at a bucket.
@@ -23,6 +25,8 @@ pub(super) enum Looked {
     /// The gateway is to be told this, if it does not know it; and when to look again.
     Told {
         assignment: Option<Assignment>,
+        /// Whether it is another one than the gateway knows.
+        is_new: bool,
         time_to_live: Nanos,
         again: Nanos,
     },
@@ -41,6 +45,7 @@ impl Subscribed {
             seat,
             counter: None,
             amount: 0,
+            knows: None,
         }
     }
 
@@ -84,8 +89,11 @@ impl Subscribed {
             },
         };
         self.says(services);
+        let is_new = told.assignment.is_some() && told.assignment != self.knows;
+        self.knows = told.assignment.or(self.knows);
         Looked::Told {
             assignment: told.assignment,
+            is_new,
             time_to_live: told.time_to_live,
             // If no report comes before; one that says nothing any more is found out.
             again: told

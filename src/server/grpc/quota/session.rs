@@ -12,8 +12,9 @@ use super::Told;
 use super::bucket::{Looked, Subscribed};
 use super::counted::{Act, act};
 use crate::protocol::grpc::messages::envoy::service::rate_limit_quota::v3::RateLimitQuotaResponse;
-use crate::protocol::grpc::messages::envoy::service::rate_limit_quota::v3::rate_limit_quota_response::BucketAction;
-use crate::protocol::grpc::quota::{Bucket, Read, Reports, abandoned, assigned};
+use crate::protocol::grpc::quota::{
+    Bucket, Read, Reports, Word, abandoned, assigned, assigned_anew,
+};
 use crate::server::observer::{BadKind, Door, LeftOut};
 use crate::server::{Shared, told};
 use crate::units::{Cost, Nanos, Timestamp};
@@ -205,35 +206,52 @@ impl Session {
 
     /// Puts the buckets back that were looked at, and tells the gateway what is new.
     async fn tell(&mut self, turns: Vec<Turn>) -> Result<(), Gone> {
+        let mut words = Vec::new();
+        self.put_back(turns, &mut words);
+        let mut bucket_action = Vec::new();
+        for word in words {
+            // What is told of one bucket belongs together.
+            if bucket_action.len() + word.len() > MAX_ACTIONS {
+                let bucket_action = std::mem::take(&mut bucket_action);
+                let response = RateLimitQuotaResponse { bucket_action };
+                self.send(Ok(response)).await?;
+            }
+            bucket_action.extend(word);
+        }
+        if bucket_action.is_empty() {
+            return Ok(());
+        }
+        self.send(Ok(RateLimitQuotaResponse { bucket_action }))
+            .await
+    }
+
+    fn put_back(&mut self, turns: Vec<Turn>, words: &mut Vec<Word>) {
         let now = self.shared.services.clock.now();
         let observer = &self.shared.services.observer;
-        let mut actions: Vec<BucketAction> = Vec::new();
         for (bucket, subscribed, looked) in turns.into_iter().flatten() {
             let Looked::Told {
                 assignment,
+                is_new,
                 time_to_live,
                 again,
             } = looked
             else {
                 observer.assigned(None);
-                actions.push(abandoned(&bucket));
+                words.push(Word::from_iter([abandoned(&bucket)]));
                 continue;
             };
             if let Some(assignment) = assignment {
                 observer.assigned(Some(assignment));
-                actions.push(assigned(&bucket, assignment, time_to_live));
+                words.push(if is_new {
+                    assigned_anew(&bucket, assignment, time_to_live)
+                } else {
+                    Word::from_iter([assigned(&bucket, assignment, time_to_live)])
+                });
             }
             let due = now.after(again);
             self.due.insert((due, Arc::clone(&bucket)));
             self.buckets.insert(bucket, Entry { subscribed, due });
         }
-        while !actions.is_empty() {
-            let rest = actions.split_off(actions.len().min(MAX_ACTIONS));
-            let bucket_action = std::mem::replace(&mut actions, rest);
-            self.send(Ok(RateLimitQuotaResponse { bucket_action }))
-                .await?;
-        }
-        Ok(())
     }
 
     async fn send(&self, told: Told) -> Result<(), Gone> {
