@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use tidegate::protocol::grpc::SERVICE;
-use tidegate::protocol::grpc::quota::QUOTA_SERVICE;
 use tidegate::protocol::grpc::messages::envoy::service::ratelimit::v3::rate_limit_response::Code as Told;
+use tidegate::protocol::grpc::quota::QUOTA_SERVICE;
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;

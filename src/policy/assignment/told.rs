@@ -87,7 +87,9 @@ impl Assignment {
     /// Whether it is a lump: tokens that were all taken before, and are not refilled.
     pub fn is_lump(self) -> bool {
         match self {
-            Assignment::Bucket { fill_interval, .. } => fill_interval.get() % Nanos::from_secs(1).get() > 0,
+            Assignment::Bucket { fill_interval, .. } => {
+                fill_interval.get() % Nanos::from_secs(1).get() > 0
+            }
             Assignment::AllowAll | Assignment::DenyAll => false,
         }
     }

@@ -147,10 +147,13 @@ impl Session {
         }
         let deadline = Instant::now() + PATIENCE;
         let mut looks = Looks::default();
+        let mut taken = 0;
         for (bucket, reported) in usages {
-            let look: BoxFuture<'_, Turn> = match self.taken_or_new(&bucket) {
+            let look: BoxFuture<'_, Turn> = match self.taken_or_new(&bucket, taken) {
                 Some((bucket, subscribed)) => {
-                    Box::pin(look(&shared, bucket, subscribed, Some(reported), deadline))
+                    taken += 1;
+                    let look = look(&shared, bucket, subscribed, Some(reported), deadline);
+                    Box::pin(look)
                 }
                 None => {
                     observer.left_out(LeftOut::Buckets, 1);
@@ -187,15 +190,20 @@ impl Session {
         self.tell(turns).await
     }
 
-    /// Takes the bucket out, to be looked at, or makes it; `None` if there are too many.
-    fn taken_or_new(&mut self, bucket: &Arc<Bucket>) -> Option<(Arc<Bucket>, Subscribed)> {
+    /// Takes the bucket out, to be looked at, or makes it, where so many are out already;
+    /// `None` if there are too many.
+    fn taken_or_new(
+        &mut self,
+        bucket: &Arc<Bucket>,
+        taken: usize,
+    ) -> Option<(Arc<Bucket>, Subscribed)> {
         if let Some((bucket, entry)) = self.buckets.remove_entry(bucket) {
             let due = (entry.due, bucket);
             self.due.remove(&due);
             return Some((due.1, entry.subscribed));
         }
         let quotas = self.shared.gateway.quotas();
-        if self.buckets.len() >= MAX_BUCKETS {
+        if self.buckets.len() + taken >= MAX_BUCKETS {
             quotas.too_many();
             return None;
         }
