@@ -136,7 +136,10 @@ impl Paid {
     }
 }
 
-/// A rate is taken for in ticks that are at least so long.
+/// A rate is taken for in so many ticks a period: the less is taken at once, the sooner the
+/// nodes of a fleet hear of each other's.
+const TICKS: u64 = 10;
+/// But they are at least so long.
 const SHORTEST_TICK: Nanos = Nanos::from_millis(100);
 /// An assignment is told again when this part of its life is over: at each report, so that
 /// one may be missed.
@@ -353,7 +356,7 @@ impl Subscriber {
             // What a bucket has saved up is not spent all at once.
             let saved = match room.supply {
                 Supply::AtTheTurn => 0.0,
-                _ => (room.remaining as f64 - supplied).max(0.0) / 4.0,
+                _ => (room.remaining as f64 - supplied).max(0.0) / 10.0,
             };
             let pool = supplied + saved;
             self.least = rate::least(room.amount, peers.subscribers);
@@ -392,13 +395,13 @@ impl Subscriber {
     /// The rate of what was granted in the last ticks.
     fn granted_rate(&mut self, room: &Room) -> Assignment {
         self.changed = false;
-        self.rate.assignment(self.usage.demand(), tick(room), self.least)
+        self.rate.assignment(self.demand(), room.period, self.least)
     }
 }
 
 /// How often a rate is taken for.
 fn tick(room: &Room) -> Nanos {
-    room.period.divided_by(2).max(SHORTEST_TICK)
+    room.period.divided_by(TICKS).max(SHORTEST_TICK)
 }
 
 /// A number that is not negative, cut to a whole one.

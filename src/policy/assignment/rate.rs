@@ -20,12 +20,12 @@ const PERIODS: u64 = 1;
 const TOKENS: u64 = 64;
 /// but no longer than so many periods.
 const MOST_PERIODS: u64 = 16;
-/// A gateway that asks for less than its rate may use what comes in this part of a tick at
-/// once: it asks by chance.
-const RESERVE: u64 = 2;
+/// A gateway that asks for less than its rate may use what comes in this part of a period
+/// at once: it asks by chance.
+const RESERVE: u64 = 4;
 /// One that asks for more, in this part: it has always used up what there is, and any new
 /// bucket gives it that much more.
-const LITTLE: u64 = 50;
+const LITTLE: u64 = 100;
 /// By chance nothing is asked for long enough to fill a small bucket, and what it cannot
 /// hold is lost: at twice the rate a third of it by a bucket of one, a tenth of two, a
 /// hundredth of four. But all that the subscribers have at once is not to be more than a
@@ -53,7 +53,7 @@ impl Rate {
     /// What is to be asked for, if so much is wanted for a tick of this length.
     pub(super) fn wants(&mut self, wanted: f64, span: Nanos) -> u64 {
         self.span = self.span.plus(span);
-        self.owed = (self.owed + wanted).min(2.0 * wanted + 1.0);
+        self.owed = (self.owed + wanted).min(wanted + 1.0);
         whole(self.owed)
     }
 
@@ -63,7 +63,7 @@ impl Rate {
     }
 
     /// The rate, for a gateway with this `demand` per second.
-    pub(super) fn assignment(&self, demand: f64, tick: Nanos, least: u64) -> Assignment {
+    pub(super) fn assignment(&self, demand: f64, period: Nanos, least: u64) -> Assignment {
         let granted = self.granted as f64 / PARTS as f64 / self.span.as_secs_f64();
         let (part, least) = match demand < granted * MORE {
             true => (RESERVE, LEAST.1),
@@ -74,7 +74,7 @@ impl Rate {
             0 => 0,
             granted => granted.saturating_add(whole(self.owed.min(1.0) * PARTS as f64)),
         };
-        told::refilled(granted, self.span.times(PARTS), tick.divided_by(part), least)
+        told::refilled(granted, self.span.times(PARTS), period.divided_by(part), least)
     }
 }
 
