@@ -172,11 +172,7 @@ impl Subscriber {
     pub fn reported(&mut self, allowed: u64, denied: u64, now: Timestamp) -> Cost {
         let past = std::mem::take(&mut self.past);
         let before = self.usage.before(allowed, past.until, now).min(past.used);
-        if self.usage.report(allowed, denied, now) {
-            // The old rate says nothing any more.
-            self.rate = Rate::default();
-            self.ticked = Timestamp::EPOCH;
-        }
+        self.usage.report(allowed, denied, now);
         let of_past = before.max(allowed.saturating_sub(self.held));
         let rest = allowed - of_past.min(past.cost).min(allowed);
         let rest = rest - self.paid.settle(rest);

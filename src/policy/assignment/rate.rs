@@ -8,6 +8,8 @@ pub(super) struct Rate {
     /// What was granted in the last ticks, in parts of a token, and how long they were.
     granted: u64,
     span: Nanos,
+    /// How long the last one was.
+    tick: Nanos,
     /// What was wanted and not granted: being less than one, or being refused.
     owed: f64,
 }
@@ -17,9 +19,13 @@ const PARTS: u64 = 1_024;
 /// The rate is that of as many periods,
 const PERIODS: u64 = 1;
 /// or of as many tokens,
-const TOKENS: u64 = 64;
+const TOKENS: u64 = 32;
 /// but no longer than so many periods.
-const MOST_PERIODS: u64 = 16;
+const MOST_PERIODS: u64 = 8;
+/// A tick that grants so many times as much as the ticks before it, and so many tokens, is
+/// no chance: they are forgotten.
+const STEP: u128 = 2;
+const TELLING: u64 = 4;
 /// A gateway that asks for less than its rate may use what comes in this part of a period
 /// at once: it asks by chance.
 const RESERVE: u64 = 4;
@@ -52,14 +58,24 @@ impl Rate {
 
     /// What is to be asked for, if so much is wanted for a tick of this length.
     pub(super) fn wants(&mut self, wanted: f64, span: Nanos) -> u64 {
+        self.tick = span;
         self.span = self.span.plus(span);
         self.owed = (self.owed + wanted).min(wanted + 1.0);
         whole(self.owed)
     }
 
+    /// So much was granted for the tick.
     pub(super) fn grant(&mut self, cost: Cost) {
-        self.granted = self.granted.saturating_add(cost.get().saturating_mul(PARTS));
+        let parts = cost.get().saturating_mul(PARTS);
         self.owed = (self.owed - cost.get() as f64).max(0.0);
+        let before = u128::from(self.granted) * u128::from(self.tick.get());
+        let now = u128::from(parts) * u128::from(self.span.minus(self.tick).get());
+        if cost.get() >= TELLING && now > before.saturating_mul(STEP) {
+            self.granted = parts;
+            self.span = self.tick;
+        } else {
+            self.granted = self.granted.saturating_add(parts);
+        }
     }
 
     /// The rate, for a gateway with this `demand` per second.
