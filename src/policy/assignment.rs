@@ -391,7 +391,9 @@ impl Subscriber {
     /// The rate of what was granted in the last ticks.
     fn granted_rate(&mut self, room: &Room) -> Assignment {
         self.changed = false;
-        self.rate.assignment(self.demand(), room.period, self.least)
+        // Only what is new is told by this number.
+        self.serial = self.serial % told::SERIALS + 1;
+        self.rate.assignment(self.demand(), room.period, self.least, self.serial)
     }
 }
 

@@ -55,13 +55,19 @@ pub(super) fn lump(tokens: u64, serial: u32) -> Assignment {
     Assignment::Bucket {
         max_tokens: u32::try_from(tokens).unwrap_or(u32::MAX).max(1),
         tokens_per_fill: 1,
-        fill_interval: Nanos::from_secs(NEVER).plus(Nanos::new(u64::from(serial))),
+        fill_interval: Nanos::from_secs(NEVER).plus(serial_of(serial)),
     }
 }
 
 /// A bucket that is refilled at the rate of so many `tokens` in a `span`, and holds what
 /// comes in `reserve`, or `least` tokens.
-pub(super) fn refilled(tokens: u64, span: Nanos, reserve: Nanos, least: u64) -> Assignment {
+pub(super) fn refilled(
+    tokens: u64,
+    span: Nanos,
+    reserve: Nanos,
+    least: u64,
+    serial: u32,
+) -> Assignment {
     if tokens == 0 || span.is_zero() {
         return Assignment::DenyAll;
     }
@@ -73,8 +79,12 @@ pub(super) fn refilled(tokens: u64, span: Nanos, reserve: Nanos, least: u64) -> 
     Assignment::Bucket {
         max_tokens: at_least_one(reserve),
         tokens_per_fill: at_least_one(per_second.saturating_mul(secs) / span),
-        fill_interval: Nanos::from_secs(u64::try_from(secs).unwrap_or(1)),
+        fill_interval: Nanos::from_secs(u64::try_from(secs).unwrap_or(1)).plus(serial_of(serial)),
     }
+}
+
+fn serial_of(serial: u32) -> Nanos {
+    Nanos::new(u64::from(serial))
 }
 
 fn at_least_one(tokens: u128) -> u32 {
@@ -82,6 +92,11 @@ fn at_least_one(tokens: u128) -> u32 {
 }
 
 impl Assignment {
+    /// Whether it is refilled.
+    pub(super) fn is_rate(self) -> bool {
+        self.refill().is_some()
+    }
+
     /// Whether a gateway that knows this one need not be told the other now.
     pub(super) fn is_near(self, other: Assignment) -> bool {
         self.is_within(other, RISEN)
@@ -113,9 +128,8 @@ impl Assignment {
         else {
             return None;
         };
-        let second = Nanos::from_secs(1).get();
-        let secs = fill_interval.get() / second;
-        (fill_interval.get() % second == 0).then(|| Refill {
+        let secs = fill_interval.get() / Nanos::from_secs(1).get();
+        (secs < NEVER).then(|| Refill {
             rate: u64::from(tokens_per_fill) * 1_000_000 / secs.max(1),
             reserve: max_tokens,
         })
