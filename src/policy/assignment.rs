@@ -58,7 +58,11 @@ impl Peers {
     /// Where there is enough, each one's part of the rest is half by demand and half the same
     /// for all, and for one who is not here yet.
     fn part(&self, pool: f64, spoken_for: f64, demand: f64) -> (f64, f64) {
-        let share = if demand < self.demand { demand / self.demand } else { 1.0 };
+        let share = if demand < self.demand {
+            demand / self.demand
+        } else {
+            1.0
+        };
         let free = (pool - spoken_for).max(0.0);
         let by_demand = (pool - free / 2.0) * share;
         (by_demand, free / 2.0 / (f64::from(self.subscribers) + 1.0))
@@ -95,11 +99,21 @@ pub struct Subscriber {
     /// The fewest tokens that a bucket holds.
     least: u64,
     ticked: Timestamp,
-    /// What it was told last, when, and for how long.
-    said: Option<(Assignment, Timestamp, Nanos)>,
+    said: Option<Said>,
     /// Whether what is held has changed since it was told.
     changed: bool,
     serial: u32,
+}
+
+/// What a subscriber was told last.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    assignment: Assignment,
+    /// When it was told first, and last.
+    first: Timestamp,
+    last: Timestamp,
+    /// For how long.
+    lives: Nanos,
 }
 
 /// What was held of a time that is over.
@@ -260,17 +274,27 @@ impl Subscriber {
         }
     }
 
-    /// The assignment, if it is to be told: it is new, or was told too long ago. Told again
-    /// anyway, a rate is told as it is now, or else as it was: any change fills the bucket.
+    /// The assignment, if it is to be told: it is new, or was told too long ago.
     fn news(&mut self, next: Assignment, lives: Nanos, now: Timestamp) -> Option<Assignment> {
-        let known = self.said.filter(|(said, ..)| said.is_near(next));
-        let next = match known {
-            Some((_, at, lives)) if now.since(at) < lives.divided_by(AGEING) => return None,
-            Some((said, ..)) if said.is_very_near(next) => said,
-            _ => next,
+        let known = self
+            .said
+            .filter(|said| said.assignment.serves_for(next, now.since(said.first)));
+        let said = match known {
+            Some(said) if now.since(said.last) < said.lives.divided_by(AGEING) => return None,
+            Some(said) => Said {
+                last: now,
+                lives,
+                ..said
+            },
+            None => Said {
+                assignment: next,
+                first: now,
+                last: now,
+                lives,
+            },
         };
-        self.said = Some((next, now, lives));
-        Some(next)
+        self.said = Some(said);
+        Some(said.assignment)
     }
 
     fn has_lumps(&self, room: &Room) -> bool {
@@ -378,8 +402,8 @@ impl Subscriber {
             self.changed = false;
             return Assignment::DenyAll;
         }
-        match self.said {
-            Some((said @ Assignment::Bucket { .. }, ..)) if !self.changed => said,
+        match self.said.map(|said| said.assignment) {
+            Some(said @ Assignment::Bucket { .. }) if !self.changed => said,
             _ => {
                 self.changed = false;
                 self.serial = self.serial % told::SERIALS + 1;
@@ -393,7 +417,8 @@ impl Subscriber {
         self.changed = false;
         // Only what is new is told by this number.
         self.serial = self.serial % told::SERIALS + 1;
-        self.rate.assignment(self.demand(), room.period, self.least, self.serial)
+        self.rate
+            .assignment(self.demand(), room.period, self.least, self.serial)
     }
 }
 

@@ -29,7 +29,9 @@ pub(crate) enum Word {
 
 impl Daemon {
     pub(crate) fn new(limit: Limit, envoys: usize) -> Daemon {
-        let burst = limit.burst.map_or(String::new(), |n| format!(", burst: {n}"));
+        let burst = limit
+            .burst
+            .map_or(String::new(), |n| format!(", burst: {n}"));
         let text = format!(
             "rules:\n  - name: api\n    algorithm: {}\n    limits:\n      - {{ requests: {}, \
              window: {}s{burst} }}\n",
@@ -71,7 +73,11 @@ impl Daemon {
             self.charged += charge.get();
         }
         let period = self.room(now).period;
-        if self.subscribers[envoy].as_ref().unwrap().is_idle(period, now) {
+        if self.subscribers[envoy]
+            .as_ref()
+            .unwrap()
+            .is_idle(period, now)
+        {
             let idle = self.subscribers[envoy].take().unwrap();
             self.refund(idle.held(), now);
             return Word::Abandon;

@@ -122,7 +122,11 @@ fn carries_on(old: Assignment, new: Assignment) -> bool {
             max_tokens,
             tokens_per_fill,
             fill_interval,
-        } => (max_tokens, tokens_per_fill, fill_interval.get() % 1_000_000_000),
+        } => (
+            max_tokens,
+            tokens_per_fill,
+            fill_interval.get() % 1_000_000_000,
+        ),
         Assignment::AllowAll => (0, 0, 0),
         Assignment::DenyAll => (0, 0, 1),
     };

@@ -38,12 +38,22 @@ fn limits() -> Vec<Limit> {
     use Algorithm::{FixedWindow, SlidingWindow, TokenBucket};
     let mut all = Vec::new();
     for algorithm in [FixedWindow, SlidingWindow, TokenBucket] {
-        for (amount, secs) in [(5, 60), (100, 60), (1_000, 60), (1_000, 3_600), (10, 1), (1_000, 1)] {
+        for (amount, secs) in [
+            (5, 60),
+            (100, 60),
+            (1_000, 60),
+            (1_000, 3_600),
+            (10, 1),
+            (1_000, 1),
+        ] {
             all.push(limit(algorithm, amount, secs));
         }
     }
     let burst = Some(500);
-    all.push(Limit { burst, ..limit(TokenBucket, 100, 1) });
+    all.push(Limit {
+        burst,
+        ..limit(TokenBucket, 100, 1)
+    });
     all
 }
 
@@ -78,7 +88,14 @@ fn table() {
                         if !picked.split(',').all(|word| name.contains(word)) {
                             continue;
                         }
-                        let scene = Scene { limit, envoys, interval, factor, shape, seed: seed() };
+                        let scene = Scene {
+                            limit,
+                            envoys,
+                            interval,
+                            factor,
+                            shape,
+                            seed: seed(),
+                        };
                         let outcome: Outcome = World::new(scene).run();
                         println!(
                             "{name:54} used {:6.1}% wrong {:6.2}% over {:4} trail {:4} msgs {:5.2} exp {} chg {}",

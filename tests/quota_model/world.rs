@@ -112,7 +112,8 @@ impl World {
     }
 
     fn push(&mut self, at: Timestamp, event: Event) {
-        self.agenda.push(Reverse((at, self.events.len() as u64, self.events.len())));
+        self.agenda
+            .push(Reverse((at, self.events.len() as u64, self.events.len())));
         self.events.push(event);
     }
 
@@ -181,12 +182,18 @@ impl World {
                     self.push(now.after(after.max(Nanos::new(1))), look);
                 }
                 if self.trace {
-                    let held = self.daemon.subscribers[envoy].as_ref().unwrap().held().get();
+                    let held = self.daemon.subscribers[envoy]
+                        .as_ref()
+                        .unwrap()
+                        .held()
+                        .get();
                     let at = now.since(self.scene.start()).as_secs_f64();
                     let demand = self.daemon.subscribers[envoy].as_ref().unwrap().demand();
                     eprintln!(
                         "{at:.3} {envoy} {usage:?} held {held} demand {demand:.2} {:?} {:?} again {:?}",
-                        self.daemon.room(now), told.assignment, told.look_again
+                        self.daemon.room(now),
+                        told.assignment,
+                        told.look_again
                     );
                 }
                 let Some(assignment) = told.assignment else {
@@ -252,7 +259,8 @@ impl World {
         }
         let from = self.scene.looked_at_from();
         let warm = self.admissions.partition_point(|at| *at < from);
-        let windows = self.admissions[warm..].chunk_by(|a, b| a.window(limit.period) == b.window(limit.period));
+        let windows = self.admissions[warm..]
+            .chunk_by(|a, b| a.window(limit.period) == b.window(limit.period));
         let most = windows.map(<[Timestamp]>::len).max().unwrap_or(0) as u64;
         outcome.excess = most.saturating_sub(amount);
         let mut first = 0;

@@ -79,7 +79,13 @@ impl Rate {
     }
 
     /// The rate, for a gateway with this `demand` per second.
-    pub(super) fn assignment(&self, demand: f64, period: Nanos, least: u64, serial: u32) -> Assignment {
+    pub(super) fn assignment(
+        &self,
+        demand: f64,
+        period: Nanos,
+        least: u64,
+        serial: u32,
+    ) -> Assignment {
         let granted = self.granted as f64 / PARTS as f64 / self.span.as_secs_f64();
         let (part, least) = match demand < granted * MORE {
             true => (RESERVE, LEAST.1),
@@ -90,7 +96,13 @@ impl Rate {
             0 => 0,
             granted => granted.saturating_add(whole(self.owed.min(1.0) * PARTS as f64)),
         };
-        told::refilled(granted, self.span.times(PARTS), period.divided_by(part), least, serial)
+        told::refilled(
+            granted,
+            self.span.times(PARTS),
+            period.divided_by(part),
+            least,
+            serial,
+        )
     }
 }
 

@@ -45,10 +45,16 @@ const NEVER: u64 = 365 * 86_400;
 const PRECISION: u128 = 1_000;
 /// or in what comes in so many seconds.
 const LONGEST_FILL: u128 = 1_000_000;
-/// A rate is told anew if it has fallen by more than a part of so many,
-const FALLEN: u64 = 50;
-/// or risen by more than a part of so many.
-const RISEN: u64 = 10;
+/// A rate is compared in tokens in so many seconds,
+const PER_RATE: u128 = 1_000_000;
+/// which have so many nanoseconds.
+const NANOS: u128 = 1_000_000_000;
+/// A change is worth telling when it comes to so many times what telling it gives away.
+const WORTH: u128 = 2;
+/// But not if it is a part of so many, or less.
+const LITTLE: u64 = 50;
+/// A bucket that is to hold more than so many times as much is told at once.
+const ROOMIER: u32 = 2;
 
 /// A bucket of `tokens` that is not refilled.
 pub(super) fn lump(tokens: u64, serial: u32) -> Assignment {
@@ -73,7 +79,9 @@ pub(super) fn refilled(
     }
     let per_second = u128::from(tokens) * u128::from(Nanos::from_secs(1).get());
     let span = u128::from(span.get());
-    let secs = (PRECISION * span).div_ceil(per_second).clamp(1, LONGEST_FILL);
+    let secs = (PRECISION * span)
+        .div_ceil(per_second)
+        .clamp(1, LONGEST_FILL);
     let reserve = u128::from(tokens) * u128::from(reserve.get()) / span;
     let reserve = reserve.max(u128::from(least));
     Assignment::Bucket {
@@ -92,30 +100,19 @@ fn at_least_one(tokens: u128) -> u32 {
 }
 
 impl Assignment {
-    /// Whether it is refilled.
-    pub(super) fn is_rate(self) -> bool {
-        self.refill().is_some()
-    }
-
-    /// Whether a gateway that knows this one need not be told the other now.
-    pub(super) fn is_near(self, other: Assignment) -> bool {
-        self.is_within(other, RISEN)
-    }
-
-    /// Nor when it is told something anyway.
-    pub(super) fn is_very_near(self, other: Assignment) -> bool {
-        self.is_within(other, FALLEN)
-    }
-
-    fn is_within(self, other: Assignment, risen: u64) -> bool {
+    /// Whether a gateway that was told this one `ago` need not be told the other.
+    ///
+    /// Any change of a rate fills the bucket, so that much more is admitted. It is worth it
+    /// when the difference has come to twice as much.
+    pub(super) fn serves_for(self, other: Assignment, ago: Nanos) -> bool {
         let (Some(old), Some(new)) = (self.refill(), other.refill()) else {
             return self == other;
         };
-        let lowest = old.rate - old.rate / FALLEN;
-        let highest = old.rate + old.rate / risen;
-        let same_reserve = new.reserve <= old.reserve.saturating_mul(2)
-            && old.reserve <= new.reserve.saturating_mul(2);
-        (lowest..=highest).contains(&new.rate) && same_reserve
+        let difference = u128::from(new.rate.abs_diff(old.rate)) * u128::from(ago.get());
+        let worth = u128::from(new.reserve) * WORTH * PER_RATE * NANOS;
+        let little = new.rate.abs_diff(old.rate) <= old.rate / LITTLE;
+        let roomy = new.reserve <= old.reserve.saturating_mul(ROOMIER);
+        (little || difference < worth) && roomy
     }
 
     /// How it is refilled; `None` of one that is not.
@@ -130,7 +127,7 @@ impl Assignment {
         };
         let secs = fill_interval.get() / Nanos::from_secs(1).get();
         (secs < NEVER).then(|| Refill {
-            rate: u64::from(tokens_per_fill) * 1_000_000 / secs.max(1),
+            rate: u64::from(tokens_per_fill) * PER_RATE as u64 / secs.max(1),
             reserve: max_tokens,
         })
     }

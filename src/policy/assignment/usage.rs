@@ -96,8 +96,10 @@ impl Usage {
         if (asked - expected).abs() > NO_CHANCE * asked.max(expected).sqrt() {
             self.age = Nanos::ZERO;
         }
-        let memory = (ENOUGH / self.rate.max(f64::MIN_POSITIVE))
-            .clamp(secs * FEWEST_REPORTS, LONGEST_MEMORY.max(secs * FEWEST_REPORTS));
+        let memory = (ENOUGH / self.rate.max(f64::MIN_POSITIVE)).clamp(
+            secs * FEWEST_REPORTS,
+            LONGEST_MEMORY.max(secs * FEWEST_REPORTS),
+        );
         self.age = self.age.plus(span);
         self.rate += (asked / secs - self.rate) * secs / memory.min(self.age.as_secs_f64());
         self.asked_last = self.asked > 0;
