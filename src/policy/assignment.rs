@@ -16,7 +16,7 @@ mod usage;
 
 use super::Supply;
 use crate::units::{Cost, Nanos, Timestamp};
-use rate::Rate;
+use rate::{Rate, Reserve};
 use usage::Usage;
 
 pub use told::{Assignment, Told};
@@ -96,8 +96,7 @@ pub struct Subscriber {
     /// How much of what is held was held already at this moment.
     oldest: (Timestamp, u64),
     rate: Rate,
-    /// The fewest tokens that a bucket holds.
-    least: u64,
+    reserve: Reserve,
     ticked: Timestamp,
     said: Option<Said>,
     /// Whether what is held has changed since it was told.
@@ -172,7 +171,7 @@ impl Subscriber {
             turns_at: None,
             oldest: (now, 0),
             rate: Rate::default(),
-            least: 1,
+            reserve: Reserve::default(),
             ticked: Timestamp::EPOCH,
             said: None,
             changed: false,
@@ -373,15 +372,18 @@ impl Subscriber {
         self.oldest.1 = 0;
         let wanted = {
             let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
-            // What a bucket has saved up is not spent all at once.
+            let spoken_for = peers.demand * span.as_secs_f64();
+            let (part, spare) = peers.part(supplied, spoken_for, self.demand());
+            // What has been saved up is not spent as a rate, which would go on too long.
             let saved = match room.supply {
                 Supply::AtTheTurn => 0.0,
-                _ => (room.remaining as f64 - supplied).max(0.0) / 10.0,
+                _ => room.remaining as f64 - supplied,
             };
-            let pool = supplied + saved;
-            self.least = rate::least(room.amount, peers.subscribers);
-            let spoken_for = peers.demand * span.as_secs_f64();
-            let (part, spare) = peers.part(pool, spoken_for, self.demand());
+            let (_, saved) = peers.part(saved.max(0.0), 0.0, self.demand());
+            self.reserve = Reserve {
+                least: rate::least(room.amount, peers.subscribers),
+                saved: whole(saved),
+            };
             part.min(self.usage.needed(span) as f64) + spare
         };
         let more = self.rate.wants(wanted, span).min(room.remaining);
@@ -418,7 +420,7 @@ impl Subscriber {
         // Only what is new is told by this number.
         self.serial = self.serial % told::SERIALS + 1;
         self.rate
-            .assignment(self.demand(), room.period, self.least, self.serial)
+            .assignment(self.demand(), room.period, self.reserve, self.serial)
     }
 }
 

@@ -78,7 +78,7 @@ fn table() {
                     let interval = Nanos::from_secs(secs);
                     for shape in shapes(limit, interval) {
                         let name = format!(
-                            "{:14} {:>5}/{:<4} x{envoys:<2} T={secs:<2} {factor:>4} {:9}",
+                            "{:14} {:>4}/{:<4} x{envoys:<2} T={secs:<2} {factor:>4} {:9}",
                             limit.algorithm.name(),
                             limit.amount,
                             limit.period.to_string(),

@@ -14,6 +14,15 @@ pub(super) struct Rate {
     owed: f64,
 }
 
+/// What a bucket may hold, in tokens, besides what comes in a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reserve {
+    /// The least, where more is asked for than is granted.
+    pub(super) least: u64,
+    /// What may be used at once, where less is: a part of what the limit has saved up.
+    pub(super) saved: u64,
+}
+
 /// So many parts make a token.
 const PARTS: u64 = 1_024;
 /// The rate is that of as many periods,
@@ -83,26 +92,21 @@ impl Rate {
         &self,
         demand: f64,
         period: Nanos,
-        least: u64,
+        reserve: Reserve,
         serial: u32,
     ) -> Assignment {
         let granted = self.granted as f64 / PARTS as f64 / self.span.as_secs_f64();
-        let (part, least) = match demand < granted * MORE {
-            true => (RESERVE, LEAST.1),
-            false => (LITTLE, least),
+        let (part, tokens) = match demand < granted * MORE {
+            true => (RESERVE, LEAST.1.saturating_add(reserve.saved)),
+            false => (LITTLE, reserve.least),
         };
         // With what is to be asked for next, the rate does not hop from token to token.
         let granted = match self.granted {
             0 => 0,
             granted => granted.saturating_add(whole(self.owed.min(1.0) * PARTS as f64)),
         };
-        told::refilled(
-            granted,
-            self.span.times(PARTS),
-            period.divided_by(part),
-            least,
-            serial,
-        )
+        let span = self.span.times(PARTS);
+        told::refilled(granted, span, period.divided_by(part), tokens, serial)
     }
 }
 
