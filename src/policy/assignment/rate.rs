@@ -8,8 +8,9 @@ pub(super) struct Rate {
     /// What was granted in the last ticks, in parts of a token, and how long they were.
     granted: u64,
     span: Nanos,
-    /// How long the last one was.
+    /// How long the last one was, and what was wanted for it, in parts of a token.
     tick: Nanos,
+    wanted: u64,
     /// What was wanted and not granted: being less than one, or being refused.
     owed: f64,
 }
@@ -68,6 +69,7 @@ impl Rate {
     /// What is to be asked for, if so much is wanted for a tick of this length.
     pub(super) fn wants(&mut self, wanted: f64, span: Nanos) -> u64 {
         self.tick = span;
+        self.wanted = whole(wanted * PARTS as f64);
         self.span = self.span.plus(span);
         self.owed = (self.owed + wanted).min(wanted + 1.0);
         whole(self.owed)
@@ -105,8 +107,18 @@ impl Rate {
             0 => 0,
             granted => granted.saturating_add(whole(self.owed.min(1.0) * PARTS as f64)),
         };
-        let span = self.span.times(PARTS);
-        told::refilled(granted, span, period.divided_by(part), tokens, serial)
+        // What is wanted no longer is not granted any more either.
+        let (granted, span) = match self.wants_less_than(granted) {
+            true => (self.wanted, self.tick),
+            false => (granted, self.span),
+        };
+        let reserve = period.divided_by(part);
+        told::refilled(granted, span.times(PARTS), reserve, tokens, serial)
+    }
+
+    fn wants_less_than(&self, granted: u64) -> bool {
+        let wanted = u128::from(self.wanted) * u128::from(self.span.get());
+        wanted < u128::from(granted) * u128::from(self.tick.get())
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Told {
 
 /// How many serial numbers there are, beginning with 1: the nanoseconds of a second.
 pub(super) const SERIALS: u32 = 999_999_999;
+/// No bucket holds more.
+pub(super) const MOST_TOKENS: u64 = u32::MAX as u64;
 /// A lump is not refilled: not within so many seconds.
 const NEVER: u64 = 365 * 86_400;
 /// A refill is told in tokens by the thousand, so that no rate is rounded by more than a
@@ -46,7 +48,7 @@ const PRECISION: u128 = 1_000;
 /// or in what comes in so many seconds.
 const LONGEST_FILL: u128 = 1_000_000;
 /// A rate is compared in tokens in so many seconds,
-const PER_RATE: u128 = 1_000_000;
+const PER_RATE: u64 = 1_000_000;
 /// which have so many nanoseconds.
 const NANOS: u128 = 1_000_000_000;
 /// A change is worth telling when it comes to so many times what telling it gives away.
@@ -109,10 +111,15 @@ impl Assignment {
             return self == other;
         };
         let difference = u128::from(new.rate.abs_diff(old.rate)) * u128::from(ago.get());
-        let worth = u128::from(new.reserve) * WORTH * PER_RATE * NANOS;
+        let worth = u128::from(new.reserve) * WORTH * u128::from(PER_RATE) * NANOS;
         let little = new.rate.abs_diff(old.rate) <= old.rate / LITTLE;
         let roomy = new.reserve <= old.reserve.saturating_mul(ROOMIER);
         (little || difference < worth) && roomy
+    }
+
+    /// Whether it is a bucket that is not refilled.
+    pub(super) fn is_lump(self) -> bool {
+        matches!(self, Assignment::Bucket { .. }) && self.refill().is_none()
     }
 
     /// How it is refilled; `None` of one that is not.
@@ -127,7 +134,7 @@ impl Assignment {
         };
         let secs = fill_interval.get() / Nanos::from_secs(1).get();
         (secs < NEVER).then(|| Refill {
-            rate: u64::from(tokens_per_fill) * PER_RATE as u64 / secs.max(1),
+            rate: u64::from(tokens_per_fill) * PER_RATE / secs.max(1),
             reserve: max_tokens,
         })
     }

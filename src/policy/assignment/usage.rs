@@ -70,7 +70,7 @@ impl Usage {
 
     pub(super) fn report(&mut self, allowed: u64, denied: u64, now: Timestamp) {
         let asked = allowed.saturating_add(denied);
-        if asked > 0 {
+        if asked > 0 || now < self.busy {
             self.busy = now;
         }
         self.asked = self.asked.saturating_add(asked);
