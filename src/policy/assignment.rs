@@ -318,7 +318,7 @@ impl Subscriber {
         let needed = self.usage.needed(span).max(least);
         let target = needed.min(whole(part.round()).max(least));
         let free = pool as f64 > spoken_for;
-        let target = target.saturating_add(whole(spare).max(free.into()));
+        let target = target.saturating_add(whole(spare)).max(free.into());
         let target = target.min(told::MOST_TOKENS);
         let (more, less) = (
             target.saturating_sub(self.held),
