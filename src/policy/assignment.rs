@@ -95,6 +95,8 @@ pub struct Subscriber {
     paid: Paid,
     /// When what is held ceases to count, where that comes at once.
     turns_at: Option<Timestamp>,
+    /// When that was the last time.
+    turned: Timestamp,
     /// How much of what is held was held already at this moment.
     oldest: (Timestamp, u64),
     rate: Rate,
@@ -142,6 +144,7 @@ impl Subscriber {
             past: Past::default(),
             paid: Paid::default(),
             turns_at: None,
+            turned: Timestamp::EPOCH,
             oldest: (now, 0),
             rate: Rate::default(),
             reserve: Reserve::default(),
@@ -180,7 +183,10 @@ impl Subscriber {
 
     /// What of it is left by now, if it goes on as it was last reported.
     pub fn left(&self, now: Timestamp) -> Cost {
-        Cost::new(self.held.saturating_sub(self.usage.expected(now)))
+        Cost::new(
+            self.held
+                .saturating_sub(self.usage.expected(self.turned, now)),
+        )
     }
 
     /// Whether nothing was asked of it for so long that it is to be abandoned.
@@ -285,7 +291,9 @@ impl Subscriber {
             if self.turns_at.is_some_and(ends) {
                 self.turns_at = None;
                 let held = std::mem::take(&mut self.held);
-                self.past.add(held, self.usage.expected(now), now);
+                let used = self.usage.expected(self.turned, now);
+                self.past.add(held, used, now);
+                self.turned = now;
                 self.oldest.1 = 0;
                 self.changed |= held > 0;
             }

@@ -130,9 +130,10 @@ impl Usage {
         whole((mean + DEVIATIONS * mean.sqrt()).ceil()).max(1)
     }
 
-    /// What was used since the last report, if it goes on as before.
-    pub(super) fn expected(&self, now: Timestamp) -> u64 {
-        whole(self.rate * now.since(self.reported).as_secs_f64())
+    /// What was used since the last report, or since a later moment, if it goes on as it was.
+    pub(super) fn expected(&self, moment: Timestamp, now: Timestamp) -> u64 {
+        let span = now.since(self.reported).min(now.since(moment));
+        whole(self.rate * span.as_secs_f64())
     }
 
     /// What of a `cost` that was reported at `now` was used until some moment before, if it
