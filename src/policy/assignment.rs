@@ -129,6 +129,8 @@ const SHORTEST_TICK: Nanos = Nanos::from_millis(100);
 /// An assignment is told again when this part of its life is over: at each report, so that
 /// one may be missed.
 const AGEING: u64 = 4;
+/// Room for so many times as many as there are subscribers is ample.
+const AMPLE: u64 = 4;
 /// What could not be taken is asked for again when this part of the time between two reports
 /// is over,
 const SOON: u64 = 4;
@@ -326,7 +328,11 @@ impl Subscriber {
         let needed = self.usage.needed(span).max(least);
         let target = needed.min(whole(part.round()).max(least));
         let free = pool as f64 > spoken_for;
-        let target = target.saturating_add(whole(spare)).max(free.into());
+        // Then one for each, idle or not, is nothing to the others.
+        let ample = pool / AMPLE > u64::from(peers.subscribers);
+        let target = target
+            .saturating_add(whole(spare))
+            .max(u64::from(free || ample));
         let target = target.min(told::MOST_TOKENS);
         let (more, less) = (
             target.saturating_sub(self.held),

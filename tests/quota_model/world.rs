@@ -41,7 +41,8 @@ pub(crate) struct Outcome {
     pub(crate) reported: u64,
     pub(crate) held: u64,
     pub(crate) counted: u64,
-    pub(crate) charged: u64,
+    /// Admitted before anything was assigned.
+    pub(crate) unassigned: u64,
     pub(crate) used_in_engine: u64,
 }
 
@@ -227,6 +228,7 @@ impl World {
         }
         self.outcome.asked += 1;
         self.outcome.asked_of[envoy] += 1;
+        self.outcome.unassigned += u64::from(answered.unassigned);
         self.outcome.admitted[envoy] += u64::from(answered.admitted);
         self.outcome.refused += u64::from(!answered.admitted);
         let refused = !matches!(ideally, Verdict::Admitted { .. });
@@ -246,7 +248,6 @@ impl World {
         let subscribers = || self.daemon.subscribers.iter().flatten();
         outcome.held = subscribers().map(|one| one.held().get()).sum();
         outcome.counted = self.daemon.counted;
-        outcome.charged = self.daemon.charged;
         outcome.used_in_engine = limit.amount.saturating_sub(self.daemon.room(end).remaining);
         let amount = limit.amount;
         if limit.algorithm == Algorithm::TokenBucket {
