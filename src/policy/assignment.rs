@@ -11,12 +11,14 @@
 //! one. Where it is short, a rate is assigned, and what it needs is taken tick by tick.
 
 mod rate;
+mod spent;
 mod told;
 mod usage;
 
 use super::Supply;
 use crate::units::{Cost, Nanos, Timestamp};
-use rate::Rate;
+use rate::{Rate, Reserve};
+use spent::{Paid, Past};
 use usage::Usage;
 
 pub use told::{Assignment, Told};
@@ -93,59 +95,46 @@ pub struct Subscriber {
     paid: Paid,
     /// When what is held ceases to count, where that comes at once.
     turns_at: Option<Timestamp>,
+    /// When that was the last time.
+    turned: Timestamp,
     /// How much of what is held was held already at this moment.
     oldest: (Timestamp, u64),
     rate: Rate,
-    /// The fewest tokens that a bucket holds.
-    least: u64,
+    reserve: Reserve,
     ticked: Timestamp,
-    /// What it was told last, when, and for how long.
-    said: Option<(Assignment, Timestamp, Nanos)>,
+    said: Option<Said>,
     /// Whether what is held has changed since it was told.
     changed: bool,
+    /// Whether it needs more than what this node takes at once.
+    is_short: bool,
     serial: u32,
 }
 
-/// What was held of a time that is over.
-#[derive(Clone, Copy, Debug, Default)]
-struct Past {
-    cost: u64,
-    /// What of it was used at most, if the gateway went on as before.
-    used: u64,
-    /// When it was over.
-    until: Timestamp,
+/// What a subscriber was told last.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    assignment: Assignment,
+    /// When it was told first, and last.
+    first: Timestamp,
+    last: Timestamp,
+    /// For how long.
+    lives: Nanos,
 }
 
-/// What was taken for ticks that are over.
-#[derive(Clone, Copy, Debug, Default)]
-struct Paid {
-    cost: u64,
-    since_report: u64,
-}
-
-impl Paid {
-    fn add(&mut self, cost: u64) {
-        self.cost = self.cost.saturating_add(cost);
-        self.since_report = self.since_report.saturating_add(cost);
-    }
-
-    /// Settles what was reported, as far as it goes. Chance makes some reports fall short and
-    /// some go beyond: what is left is kept for the next one, but no more than was taken for
-    /// this one.
-    fn settle(&mut self, used: u64) -> u64 {
-        let settled = used.min(self.cost);
-        let most = std::mem::take(&mut self.since_report);
-        self.cost = (self.cost - settled).min(most);
-        settled
-    }
-}
-
-/// A rate is taken for in ticks that are at least so long.
+/// A rate is taken for in so many ticks a period: the less is taken at once, the sooner the
+/// nodes of a fleet hear of each other's.
+const TICKS: u64 = 10;
+/// But they are at least so long.
 const SHORTEST_TICK: Nanos = Nanos::from_millis(100);
 /// An assignment is told again when this part of its life is over: at each report, so that
 /// one may be missed.
 const AGEING: u64 = 4;
-/// Refused at the limit, it is asked again no sooner.
+/// Room for so many times as many as there are subscribers is ample.
+const AMPLE: u64 = 4;
+/// What could not be taken is asked for again when this part of the time between two reports
+/// is over,
+const SOON: u64 = 4;
+/// but no sooner than this.
 const SHORTEST_WAIT: Nanos = Nanos::from_millis(20);
 
 impl Subscriber {
@@ -157,12 +146,14 @@ impl Subscriber {
             past: Past::default(),
             paid: Paid::default(),
             turns_at: None,
+            turned: Timestamp::EPOCH,
             oldest: (now, 0),
             rate: Rate::default(),
-            least: 1,
+            reserve: Reserve::default(),
             ticked: Timestamp::EPOCH,
             said: None,
             changed: false,
+            is_short: false,
             serial: 0,
         }
     }
@@ -172,14 +163,9 @@ impl Subscriber {
     #[must_use]
     pub fn reported(&mut self, allowed: u64, denied: u64, now: Timestamp) -> Cost {
         let past = std::mem::take(&mut self.past);
-        let before = self.usage.before(allowed, past.until, now).min(past.used);
-        if self.usage.report(allowed, denied, now) {
-            // The old rate says nothing any more.
-            self.rate = Rate::default();
-            self.ticked = Timestamp::EPOCH;
-        }
-        let of_past = before.max(allowed.saturating_sub(self.held));
-        let rest = allowed - of_past.min(past.cost).min(allowed);
+        let before = self.usage.before(allowed, past.until, now);
+        self.usage.report(allowed, denied, now);
+        let rest = allowed - past.settle(allowed, before, self.held);
         let rest = rest - self.paid.settle(rest);
         let of_held = rest.min(self.held);
         self.held -= of_held;
@@ -197,14 +183,24 @@ impl Subscriber {
         Cost::new(self.held)
     }
 
+    /// What of it is left by now, if it goes on as it was last reported.
+    pub fn left(&self, now: Timestamp) -> Cost {
+        Cost::new(
+            self.held
+                .saturating_sub(self.usage.expected(self.turned, now)),
+        )
+    }
+
     /// How long what it is told holds if it hears no more.
     pub fn time_to_live(&self) -> Nanos {
         self.usage.time_to_live()
     }
 
-    /// What of it is left by now, if it goes on as it was last reported.
-    pub fn left(&self, now: Timestamp) -> Cost {
-        Cost::new(self.held.saturating_sub(self.usage.expected(now)))
+    /// What was taken for it and may be reported as used yet: what it holds, and what it held
+    /// of times that are over.
+    pub fn unsettled(&self) -> Cost {
+        let past = self.past.cost().saturating_add(self.paid.cost());
+        Cost::new(self.held.saturating_add(past))
     }
 
     /// Whether nothing was asked of it for so long that it is to be abandoned.
@@ -244,22 +240,12 @@ impl Subscriber {
     /// What it is to be told, if that is new, by the limit's `room` after what was taken or
     /// given back; and when to look again although it has not reported.
     pub fn told(&mut self, room: &Room, now: Timestamp) -> Told {
-        let lumps = self.has_lumps(room);
-        let assignment = if lumps {
-            self.lump(room, now)
-        } else {
-            self.granted_rate(room)
-        };
-        let look_again = if !lumps {
-            let next = self.ticked.after(tick(room)).since(now);
-            Some(next.max(SHORTEST_WAIT))
-        } else if room.supply == Supply::AtTheTurn && !room.reset_after.is_zero() {
-            Some(room.reset_after)
-        } else if self.held == 0 {
-            let wait = room.retry_after.unwrap_or(self.usage.interval());
-            Some(wait.max(SHORTEST_WAIT))
-        } else {
-            None
+        let (assignment, look_again) = match self.has_lumps(room) {
+            true => (self.lump(room, now), self.next_lump(room)),
+            false => {
+                let next = self.ticked.after(tick(room)).since(now);
+                (self.granted_rate(room), Some(next.max(SHORTEST_WAIT)))
+            }
         };
         Told {
             look_again,
@@ -270,38 +256,67 @@ impl Subscriber {
     /// The same where no limit has a say: the `assignment` is one for all requests.
     pub fn tell(&mut self, assignment: Assignment, now: Timestamp) -> Told {
         let time_to_live = self.usage.time_to_live();
-        let assignment = self.news(assignment, time_to_live, now);
         Told {
-            assignment,
+            assignment: self.news(assignment, time_to_live, now),
             time_to_live,
             look_again: None,
         }
     }
 
-    /// The assignment, if it is to be told: it is new, or was told too long ago. Told again
-    /// anyway, a rate is told as it is now, or else as it was: any change fills the bucket.
+    /// When a lump is to be looked at, although nothing is reported.
+    fn next_lump(&self, room: &Room) -> Option<Nanos> {
+        let soon = self.usage.interval().divided_by(SOON).max(SHORTEST_WAIT);
+        let turns = room.supply == Supply::AtTheTurn && !room.reset_after.is_zero();
+        let refused = self.held == 0 && !turns;
+        let waits = [
+            turns.then_some(room.reset_after),
+            refused.then(|| soon.max(room.retry_after.unwrap_or(soon))),
+            self.is_short.then_some(soon),
+        ];
+        waits.into_iter().flatten().min()
+    }
+
+    /// The assignment, if it is to be told: it is new, or was told too long ago.
     fn news(&mut self, next: Assignment, lives: Nanos, now: Timestamp) -> Option<Assignment> {
-        let known = self.said.filter(|(said, ..)| said.is_near(next));
-        let next = match known {
-            Some((_, at, lives)) if now.since(at) < lives.divided_by(AGEING) => return None,
-            Some((said, ..)) if said.is_very_near(next) => said,
-            _ => next,
+        let known = self
+            .said
+            .filter(|said| said.assignment.serves_for(next, now.since(said.first)));
+        let said = match known {
+            Some(said) if now.since(said.last) < said.lives.divided_by(AGEING) => return None,
+            Some(said) => Said {
+                last: now,
+                lives,
+                ..said
+            },
+            None => Said {
+                assignment: next,
+                first: now,
+                last: now,
+                lives,
+            },
         };
-        self.said = Some((next, now, lives));
-        Some(next)
+        self.said = Some(said);
+        Some(said.assignment)
     }
 
     fn has_lumps(&self, room: &Room) -> bool {
-        room.period >= self.usage.interval().times(2)
+        // A little less than twice as long, so that no jitter makes it now one and now the other.
+        room.period >= self.usage.interval().times(9).divided_by(5)
     }
 
     /// What ceased to count is held no longer.
     fn forget_old(&mut self, room: &Room, now: Timestamp) {
         if room.supply == Supply::AtTheTurn {
-            if self.turns_at.is_some_and(|turn| turn <= now) {
+            // It ends in the next period, unless the clock has been set back.
+            let ends = |turn: Timestamp| turn <= now || turn.since(now) > room.period.times(2);
+            if self.turns_at.is_some_and(ends) {
                 self.turns_at = None;
-                let used = self.usage.expected(now);
-                self.leave(used, now);
+                let held = std::mem::take(&mut self.held);
+                let used = self.usage.expected(self.turned, now);
+                self.past.add(held, used, now);
+                self.turned = now;
+                self.oldest.1 = 0;
+                self.changed |= held > 0;
             }
         } else if now.since(self.oldest.0) >= room.period.divided_by(2) {
             // It was not used, and is told anew at once.
@@ -312,39 +327,39 @@ impl Subscriber {
         }
     }
 
-    /// What is held is past, and `used` of it was used, as far as is known.
-    fn leave(&mut self, used: u64, now: Timestamp) {
-        let held = std::mem::take(&mut self.held);
-        self.past.cost = self.past.cost.saturating_add(held);
-        self.past.used = self.past.used.saturating_add(used.min(held));
-        self.past.until = now;
-        self.oldest.1 = 0;
-        self.changed = true;
-    }
-
-    fn wanted_lump(&self, room: &Room, peers: &Peers) -> Move {
+    fn wanted_lump(&mut self, room: &Room, peers: &Peers) -> Move {
         let turn = if room.supply == Supply::AtTheTurn && !room.reset_after.is_zero() {
             room.reset_after
         } else {
             room.period
         };
-        let pool = room.remaining.saturating_add(peers.left.get());
+        // Other nodes look at the same moment, at the limit's reset: none takes what is left.
+        let nodes = u64::from(peers.nodes.max(1));
+        let here = room.remaining.div_ceil(nodes);
+        let pool = here.saturating_add(peers.left.get());
         // Until the next report, and a little longer.
         let interval = self.usage.interval();
         let span = interval.plus(interval.divided_by(4)).min(turn);
         let spoken_for = peers.demand * turn.as_secs_f64();
         let (part, spare) = peers.part(pool as f64, spoken_for, self.demand());
         // Of less than one for each, who asked last gets it.
-        let part = whole(part.round()).max(self.usage.asked_last().into());
-        let target = self.usage.needed(span).min(part);
+        let least = u64::from(self.usage.asked_last());
+        let needed = self.usage.needed(span).max(least);
+        let target = needed.min(whole(part.round()).max(least));
         let free = pool as f64 > spoken_for;
-        let target = target.saturating_add(whole(spare).max(free.into()));
+        // Then one for each, idle or not, is nothing to the others.
+        let ample = pool / AMPLE > u64::from(peers.subscribers);
+        let target = target
+            .saturating_add(whole(spare))
+            .max(u64::from(free || ample));
+        let target = target.min(told::MOST_TOKENS);
         let (more, less) = (
             target.saturating_sub(self.held),
             self.held.saturating_sub(target),
         );
+        self.is_short = nodes > 1 && here > 0 && self.held.saturating_add(here) < needed;
         if more > 0 && room.remaining > 0 {
-            Move::Take(Cost::new(more.min(room.remaining)))
+            Move::Take(Cost::new(more.min(here)))
         } else if less > if free { target / 4 } else { 0 } {
             Move::GiveBack(Cost::new(less))
         } else {
@@ -354,6 +369,7 @@ impl Subscriber {
 
     fn wanted_for_tick(&mut self, room: &Room, peers: &Peers, now: Timestamp) -> Move {
         let tick = tick(room);
+        self.ticked = self.ticked.min(now);
         let passed = now.since(self.ticked);
         if passed < tick.minus(SHORTEST_WAIT) {
             return Move::Keep;
@@ -367,15 +383,18 @@ impl Subscriber {
         self.oldest.1 = 0;
         let wanted = {
             let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
-            // What a bucket has saved up is not spent all at once.
+            let spoken_for = peers.demand * span.as_secs_f64();
+            let (part, spare) = peers.part(supplied, spoken_for, self.demand());
+            // What has been saved up is not spent as a rate, which would go on too long.
             let saved = match room.supply {
                 Supply::AtTheTurn => 0.0,
-                _ => (room.remaining as f64 - supplied).max(0.0) / 4.0,
+                _ => room.remaining as f64 - supplied,
             };
-            let pool = supplied + saved;
-            self.least = rate::least(room.amount, peers.subscribers);
-            let spoken_for = peers.demand * span.as_secs_f64();
-            let (part, spare) = peers.part(pool, spoken_for, self.demand());
+            let (_, saved) = peers.part(saved.max(0.0), 0.0, self.demand());
+            self.reserve = Reserve {
+                least: rate::least(room.amount, peers.subscribers),
+                saved: whole(saved),
+            };
             part.min(self.usage.needed(span) as f64) + spare
         };
         let more = self.rate.wants(wanted, span).min(room.remaining);
@@ -396,12 +415,12 @@ impl Subscriber {
             self.changed = false;
             return Assignment::DenyAll;
         }
-        match self.said {
-            Some((said @ Assignment::Bucket { .. }, ..)) if !self.changed => said,
-            _ => {
+        let said = self.said.map(|said| said.assignment);
+        match said.filter(|said| said.is_lump() && !self.changed) {
+            Some(said) => said,
+            None => {
                 self.changed = false;
-                self.serial = self.serial % told::SERIALS + 1;
-                told::lump(self.held, self.serial)
+                told::lump(self.held, self.next_serial())
             }
         }
     }
@@ -409,17 +428,26 @@ impl Subscriber {
     /// The rate of what was granted in the last ticks.
     fn granted_rate(&mut self, room: &Room) -> Assignment {
         self.changed = false;
+        let serial = self.next_serial();
         self.rate
-            .assignment(self.usage.demand(), tick(room), self.least)
+            .assignment(self.demand(), room.period, self.reserve, serial)
+    }
+}
+
+impl Subscriber {
+    fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial % told::SERIALS + 1;
+        self.serial
     }
 }
 
 /// How often a rate is taken for.
 fn tick(room: &Room) -> Nanos {
-    room.period.divided_by(2).max(SHORTEST_TICK)
+    room.period.divided_by(TICKS).max(SHORTEST_TICK)
 }
 
 /// A number that is not negative, cut to a whole one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Casts saturate.
 fn whole(number: f64) -> u64 {
     number as u64
 }

@@ -52,6 +52,23 @@ fn what_is_denied_until_the_window_ends_is_renewed_without_a_report() {
 }
 
 #[test]
+fn what_a_short_window_did_not_use_goes_back_to_the_long_one() {
+    let rules = "rules:\n  - {name: users, domain: shop, descriptors: [{key: user}], \
+                 algorithm: fixed_window, limits: [{requests: 1000, window: 12s}, \
+                 {requests: 900, window: 30d}]}\n";
+    let gate = Gate::start(rules, &[]);
+    let mut stream = Stream::open(&gate.socket);
+    let held = || gate.daemon.metric("tidegate_quota_held_requests", &[]);
+    assert!(stream.ask(&USER, 1, 0).lump() > 0);
+    // Renewed when the short window ends, which needs no report.
+    assert!(stream.told(&USER).lump() > 0);
+    stream.report(&USER, 1, 0);
+    wait_until("what lapsed to come back", || {
+        left(&gate) as f64 + held() == 898.0
+    });
+}
+
+#[test]
 fn what_nobody_asks_for_is_abandoned_and_goes_back() {
     let gate = Gate::start(&rules(100, "1s"), &[]);
     let mut stream = Stream::open(&gate.socket);

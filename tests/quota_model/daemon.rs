@@ -18,7 +18,6 @@ pub(crate) struct Daemon {
     pub(crate) subscribers: Vec<Option<Subscriber>>,
     /// Taken and charged, less what was given back.
     pub(crate) counted: u64,
-    pub(crate) charged: u64,
 }
 
 /// What a subscriber is to hear.
@@ -60,7 +59,6 @@ impl Daemon {
             },
             subscribers: vec![None; envoys],
             counted: 0,
-            charged: 0,
         }
     }
 
@@ -70,7 +68,6 @@ impl Daemon {
         if !charge.is_peek() {
             self.book(charge, Entry::Charge, now);
             self.counted += charge.get();
-            self.charged += charge.get();
         }
         let period = self.room(now).period;
         if self.subscribers[envoy]

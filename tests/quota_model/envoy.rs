@@ -32,6 +32,8 @@ struct Assigned {
 /// What a request met.
 pub(crate) struct Answered {
     pub(crate) admitted: bool,
+    /// It was not assigned anything.
+    pub(crate) unassigned: bool,
     /// To be reported at once: the bucket is new.
     pub(crate) report: Option<Usage>,
 }
@@ -45,7 +47,11 @@ impl Envoy {
         }
         let new = !std::mem::replace(&mut self.known, true);
         let report = new.then(|| std::mem::take(&mut self.usage));
-        Answered { admitted, report }
+        Answered {
+            admitted,
+            unassigned: self.assigned.is_none(),
+            report,
+        }
     }
 
     fn admits(&mut self, now: Timestamp) -> bool {

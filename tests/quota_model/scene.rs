@@ -1,5 +1,7 @@
 //! What is played: a limit, gateways, and what is asked of them.
 
+use std::fmt;
+
 use tidegate::simulation::Dice;
 use tidegate::units::{Algorithm, Nanos, Timestamp};
 
@@ -40,10 +42,38 @@ pub(crate) struct Scene {
     pub(crate) seed: u64,
 }
 
+impl fmt::Display for Scene {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = &self.limit;
+        let burst = limit.burst.map_or(String::new(), |n| format!(" burst {n}"));
+        write!(
+            f,
+            "{} {}/{}{burst}, {} gateways, reports each {}, {} times, {:?}, seed {}",
+            limit.algorithm.name(),
+            limit.amount,
+            limit.period,
+            self.envoys,
+            self.interval,
+            self.factor,
+            self.shape,
+            self.seed,
+        )
+    }
+}
+
 /// In the middle of a window, whatever its length.
 const START: Timestamp = Timestamp::from_nanos(1_700_000_000_371_000_000);
 
 impl Scene {
+    pub(crate) fn requests_a_second(&self) -> f64 {
+        let peak = if matches!(self.shape, Shape::FromIdle(_)) {
+            4.0
+        } else {
+            1.0
+        };
+        self.limit.amount as f64 / self.limit.period.as_secs_f64() * self.factor * peak
+    }
+
     pub(crate) fn start(&self) -> Timestamp {
         START
     }

@@ -34,24 +34,22 @@ pub(crate) struct Outcome {
     /// The most that was admitted beyond the limit in a window (of a bucket: beyond its
     /// burst and what was refilled).
     pub(crate) excess: u64,
-    /// The same for any trailing window.
-    pub(crate) trailing_excess: u64,
     /// Assignments told to a subscriber in a second, on average.
     pub(crate) messages: f64,
     pub(crate) expired: u64,
-    /// What the limit supplies in the windows that are looked at.
-    pub(crate) supplied: u64,
     /// All that was reported, held at the end, and counted by the engine.
     pub(crate) reported: u64,
     pub(crate) held: u64,
     pub(crate) counted: u64,
-    pub(crate) charged: u64,
+    /// Admitted before anything was assigned.
+    pub(crate) unassigned: u64,
     pub(crate) used_in_engine: u64,
 }
 
 impl Outcome {
+    /// What was admitted, as a part of what one limiter that is asked each time would have.
     pub(crate) fn used(&self) -> f64 {
-        self.admitted.iter().sum::<u64>() as f64 / self.supplied as f64
+        self.admitted.iter().sum::<u64>() as f64 / (self.asked - self.ideally_refused) as f64
     }
 
     /// The part of what was asked that was refused, and would not have been by one limiter
@@ -125,8 +123,14 @@ impl World {
         at
     }
 
-    pub(crate) fn run(mut self) -> Outcome {
-        let (start, end) = (self.scene.start(), self.scene.end());
+    pub(crate) fn run(self) -> Outcome {
+        let span = self.scene.end().since(self.scene.start());
+        self.run_for(span)
+    }
+
+    pub(crate) fn run_for(mut self, span: Nanos) -> Outcome {
+        let start = self.scene.start();
+        let end = start.after(span);
         for envoy in 0..self.envoys.len() {
             let phase = Nanos::new(self.dice.below(self.scene.interval.get()));
             self.push(start.after(phase), Event::Turn(envoy));
@@ -224,6 +228,7 @@ impl World {
         }
         self.outcome.asked += 1;
         self.outcome.asked_of[envoy] += 1;
+        self.outcome.unassigned += u64::from(answered.unassigned);
         self.outcome.admitted[envoy] += u64::from(answered.admitted);
         self.outcome.refused += u64::from(!answered.admitted);
         let refused = !matches!(ideally, Verdict::Admitted { .. });
@@ -237,14 +242,12 @@ impl World {
     fn sum_up(mut self, end: Timestamp) -> Outcome {
         let limit = self.scene.limit;
         let outcome = &mut self.outcome;
-        outcome.supplied = limit.amount * self.scene.windows();
         let seconds = end.since(self.scene.start()).as_secs_f64();
         outcome.messages = self.told as f64 / seconds / self.envoys.len() as f64;
         outcome.expired = self.envoys.iter().map(|envoy| envoy.expired).sum();
         let subscribers = || self.daemon.subscribers.iter().flatten();
         outcome.held = subscribers().map(|one| one.held().get()).sum();
         outcome.counted = self.daemon.counted;
-        outcome.charged = self.daemon.charged;
         outcome.used_in_engine = limit.amount.saturating_sub(self.daemon.room(end).remaining);
         let amount = limit.amount;
         if limit.algorithm == Algorithm::TokenBucket {
@@ -263,14 +266,6 @@ impl World {
             .chunk_by(|a, b| a.window(limit.period) == b.window(limit.period));
         let most = windows.map(<[Timestamp]>::len).max().unwrap_or(0) as u64;
         outcome.excess = most.saturating_sub(amount);
-        let mut first = 0;
-        for (number, at) in self.admissions.iter().enumerate() {
-            while at.since(self.admissions[first]) >= limit.period {
-                first += 1;
-            }
-            let count = (number + 1 - first) as u64;
-            outcome.trailing_excess = outcome.trailing_excess.max(count.saturating_sub(amount));
-        }
         self.outcome
     }
 }

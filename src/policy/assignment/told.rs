@@ -38,6 +38,8 @@ pub struct Told {
 
 /// How many serial numbers there are, beginning with 1: the nanoseconds of a second.
 pub(super) const SERIALS: u32 = 999_999_999;
+/// No bucket holds more.
+pub(super) const MOST_TOKENS: u64 = u32::MAX as u64;
 /// A lump is not refilled: not within so many seconds.
 const NEVER: u64 = 365 * 86_400;
 /// A refill is told in tokens by the thousand, so that no rate is rounded by more than a
@@ -45,23 +47,35 @@ const NEVER: u64 = 365 * 86_400;
 const PRECISION: u128 = 1_000;
 /// or in what comes in so many seconds.
 const LONGEST_FILL: u128 = 1_000_000;
-/// A rate is told anew if it has fallen by more than a part of so many,
-const FALLEN: u64 = 50;
-/// or risen by more than a part of so many.
-const RISEN: u64 = 10;
+/// A rate is compared in tokens in so many seconds,
+const PER_RATE: u64 = 1_000_000;
+/// which have so many nanoseconds.
+const NANOS: u128 = 1_000_000_000;
+/// A change is worth telling when it comes to so many times what telling it gives away.
+const WORTH: u128 = 2;
+/// But not if it is a part of so many, or less.
+const LITTLE: u64 = 50;
+/// A bucket that is to hold more than so many times as much is told at once.
+const ROOMIER: u32 = 2;
 
 /// A bucket of `tokens` that is not refilled.
 pub(super) fn lump(tokens: u64, serial: u32) -> Assignment {
     Assignment::Bucket {
         max_tokens: u32::try_from(tokens).unwrap_or(u32::MAX).max(1),
         tokens_per_fill: 1,
-        fill_interval: Nanos::from_secs(NEVER).plus(Nanos::new(u64::from(serial))),
+        fill_interval: Nanos::from_secs(NEVER).plus(serial_of(serial)),
     }
 }
 
 /// A bucket that is refilled at the rate of so many `tokens` in a `span`, and holds what
 /// comes in `reserve`, or `least` tokens.
-pub(super) fn refilled(tokens: u64, span: Nanos, reserve: Nanos, least: u64) -> Assignment {
+pub(super) fn refilled(
+    tokens: u64,
+    span: Nanos,
+    reserve: Nanos,
+    least: u64,
+    serial: u32,
+) -> Assignment {
     if tokens == 0 || span.is_zero() {
         return Assignment::DenyAll;
     }
@@ -75,8 +89,12 @@ pub(super) fn refilled(tokens: u64, span: Nanos, reserve: Nanos, least: u64) -> 
     Assignment::Bucket {
         max_tokens: at_least_one(reserve),
         tokens_per_fill: at_least_one(per_second.saturating_mul(secs) / span),
-        fill_interval: Nanos::from_secs(u64::try_from(secs).unwrap_or(1)),
+        fill_interval: Nanos::from_secs(u64::try_from(secs).unwrap_or(1)).plus(serial_of(serial)),
     }
+}
+
+fn serial_of(serial: u32) -> Nanos {
+    Nanos::new(u64::from(serial))
 }
 
 fn at_least_one(tokens: u128) -> u32 {
@@ -84,35 +102,24 @@ fn at_least_one(tokens: u128) -> u32 {
 }
 
 impl Assignment {
-    /// Whether it is a lump: tokens that were all taken before, and are not refilled.
-    pub fn is_lump(self) -> bool {
-        match self {
-            Assignment::Bucket { fill_interval, .. } => {
-                fill_interval.get() % Nanos::from_secs(1).get() > 0
-            }
-            Assignment::AllowAll | Assignment::DenyAll => false,
-        }
-    }
-
-    /// Whether a gateway that knows this one need not be told the other now.
-    pub(super) fn is_near(self, other: Assignment) -> bool {
-        self.is_within(other, RISEN)
-    }
-
-    /// Nor when it is told something anyway.
-    pub(super) fn is_very_near(self, other: Assignment) -> bool {
-        self.is_within(other, FALLEN)
-    }
-
-    fn is_within(self, other: Assignment, risen: u64) -> bool {
+    /// Whether a gateway that was told this one `ago` need not be told the other.
+    ///
+    /// Any change of a rate fills the bucket, so that much more is admitted. It is worth it
+    /// when the difference has come to twice as much.
+    pub(super) fn serves_for(self, other: Assignment, ago: Nanos) -> bool {
         let (Some(old), Some(new)) = (self.refill(), other.refill()) else {
             return self == other;
         };
-        let lowest = old.rate - old.rate / FALLEN;
-        let highest = old.rate + old.rate / risen;
-        let same_reserve = new.reserve <= old.reserve.saturating_mul(2)
-            && old.reserve <= new.reserve.saturating_mul(2);
-        (lowest..=highest).contains(&new.rate) && same_reserve
+        let difference = u128::from(new.rate.abs_diff(old.rate)) * u128::from(ago.get());
+        let worth = u128::from(new.reserve) * WORTH * u128::from(PER_RATE) * NANOS;
+        let little = new.rate.abs_diff(old.rate) <= old.rate / LITTLE;
+        let roomy = new.reserve <= old.reserve.saturating_mul(ROOMIER);
+        (little || difference < worth) && roomy
+    }
+
+    /// Whether it is a bucket that is not refilled.
+    pub fn is_lump(self) -> bool {
+        matches!(self, Assignment::Bucket { .. }) && self.refill().is_none()
     }
 
     /// How it is refilled; `None` of one that is not.
@@ -125,10 +132,9 @@ impl Assignment {
         else {
             return None;
         };
-        let second = Nanos::from_secs(1).get();
-        let secs = fill_interval.get() / second;
-        (fill_interval.get() % second == 0).then(|| Refill {
-            rate: u64::from(tokens_per_fill) * 1_000_000 / secs.max(1),
+        let secs = fill_interval.get() / Nanos::from_secs(1).get();
+        (secs < NEVER).then(|| Refill {
+            rate: u64::from(tokens_per_fill) * PER_RATE / secs.max(1),
             reserve: max_tokens,
         })
     }

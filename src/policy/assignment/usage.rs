@@ -27,9 +27,10 @@ const TELLING_REPORTS: u32 = 3;
 const SHORTEST_SPAN: Nanos = Nanos::from_millis(50);
 /// Longer than anybody reports.
 const LONGEST_INTERVAL: Nanos = Nanos::from_secs(3_600);
-/// What differs by more than so many standard deviations from what was expected is no
-/// chance: the demand has changed.
+/// So many standard deviations are allowed for as chance.
 const DEVIATIONS: f64 = 3.0;
+/// What differs by more than so many from what was expected is none: the demand has changed.
+const NO_CHANCE: f64 = 4.0;
 /// The average reaches back over so many requests,
 const ENOUGH: f64 = 8.0;
 /// but at least over so many reports,
@@ -67,10 +68,9 @@ impl Usage {
         }
     }
 
-    /// Notes a report; answers whether it shows that the demand has changed.
-    pub(super) fn report(&mut self, allowed: u64, denied: u64, now: Timestamp) -> bool {
+    pub(super) fn report(&mut self, allowed: u64, denied: u64, now: Timestamp) {
         let asked = allowed.saturating_add(denied);
-        if asked > 0 {
+        if asked > 0 || now < self.busy {
             self.busy = now;
         }
         self.asked = self.asked.saturating_add(asked);
@@ -89,12 +89,11 @@ impl Usage {
         }
         let span = now.since(self.estimated);
         if span < SHORTEST_SPAN {
-            return false;
+            return;
         }
         let (secs, asked) = (span.as_secs_f64(), self.asked as f64);
         let expected = self.rate * secs;
-        let changed = (asked - expected).abs() > DEVIATIONS * asked.max(expected).sqrt();
-        if changed {
+        if (asked - expected).abs() > NO_CHANCE * asked.max(expected).sqrt() {
             self.age = Nanos::ZERO;
         }
         let memory = (ENOUGH / self.rate.max(f64::MIN_POSITIVE)).clamp(
@@ -106,7 +105,6 @@ impl Usage {
         self.asked_last = self.asked > 0;
         self.asked = 0;
         self.estimated = now;
-        changed
     }
 
     pub(super) fn interval(&self) -> Nanos {
@@ -132,9 +130,10 @@ impl Usage {
         whole((mean + DEVIATIONS * mean.sqrt()).ceil()).max(1)
     }
 
-    /// What was used since the last report, if it goes on as before.
-    pub(super) fn expected(&self, now: Timestamp) -> u64 {
-        whole(self.rate * now.since(self.reported).as_secs_f64())
+    /// What was used since the last report, or since a later moment, if it goes on as it was.
+    pub(super) fn expected(&self, moment: Timestamp, now: Timestamp) -> u64 {
+        let span = now.since(self.reported).min(now.since(moment));
+        whole(self.rate * span.as_secs_f64())
     }
 
     /// What of a `cost` that was reported at `now` was used until some moment before, if it

@@ -17,6 +17,10 @@ pub(super) struct Subscribed {
     amount: u64,
     /// What the gateway was told last.
     knows: Option<Assignment>,
+    /// What was taken, not given back, and not reported as used.
+    taken: Cost,
+    /// When it was last reported.
+    reported: Timestamp,
 }
 
 /// What comes of a look at a bucket.
@@ -46,6 +50,8 @@ impl Subscribed {
             counter: None,
             amount: 0,
             knows: None,
+            taken: Cost::ZERO,
+            reported: now,
         }
     }
 
@@ -66,12 +72,17 @@ impl Subscribed {
         if let Some((allowed, denied)) = reported {
             let now = services.clock.now();
             let beyond = self.subscriber.reported(allowed, denied, now);
+            let settled = allowed.saturating_sub(beyond.get());
+            self.taken = Cost::new(self.taken.get().saturating_sub(settled));
             if !beyond.is_peek() {
                 here.act(Act::Charge(beyond)).await;
             }
         }
         let said = here.act(Act::Look { reported }).await;
         self.draws_on(said.counter);
+        if reported.is_some() {
+            self.give_lapsed_back(&here, said.shortest_of_several).await;
+        }
         let period = said.room().map_or(Nanos::ZERO, |room| room.period);
         if self.subscriber.is_idle(period, services.clock.now()) {
             self.give_back(&here, self.subscriber.held()).await;
@@ -117,6 +128,7 @@ impl Subscribed {
     fn draws_on(&mut self, counter: Option<Key>) {
         if self.counter != counter {
             self.subscriber.gave_back(self.subscriber.held());
+            self.taken = self.subscriber.unsettled();
             self.counter = counter;
         }
     }
@@ -135,6 +147,7 @@ impl Subscribed {
             Move::Take(cost) => {
                 let (taken, said) = here.take(cost).await;
                 self.subscriber.took(taken, clock.now());
+                self.taken = Cost::new(self.taken.get().saturating_add(taken.get()));
                 room = said.room().unwrap_or(room);
             }
             Move::GiveBack(cost) => {
@@ -158,7 +171,22 @@ impl Subscribed {
             return None;
         }
         self.subscriber.gave_back(cost);
+        self.taken = Cost::new(self.taken.get().saturating_sub(cost.get()));
         Some(here.act(Act::GiveBack(cost)).await)
+    }
+
+    /// Gives back what was not used while it held, to those limits with longer windows than
+    /// the `shortest`.
+    async fn give_lapsed_back(&mut self, here: &Here<'_>, shortest: Option<Nanos>) {
+        // It was taken before the last report, and before its window ended.
+        let at = std::mem::replace(&mut self.reported, here.services.clock.now());
+        let unsettled = self.subscriber.unsettled();
+        let lapsed = Cost::new(self.taken.get().saturating_sub(unsettled.get()));
+        self.taken = unsettled;
+        if let Some(within) = shortest.filter(|_| !lapsed.is_peek()) {
+            let cost = lapsed;
+            here.act(Act::Lapsed { cost, at, within }).await;
+        }
     }
 
     /// Tells the other subscribers of the counter, and hears of them.

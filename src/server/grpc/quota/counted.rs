@@ -1,4 +1,3 @@
-use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::engine::{
@@ -7,11 +6,11 @@ use crate::engine::{
 use crate::policy::Supply;
 use crate::policy::assignment::Room;
 use crate::protocol::grpc::quota::Bucket;
-use crate::rules::{AppliedLimits, Descriptor, RuleSet};
+use crate::rules::{Applied, AppliedLimits, Descriptor, RuleSet};
 use crate::server::Services;
 use crate::server::observer::Door;
 use crate::server::waiting::{ask_all_until, tell_all};
-use crate::units::{Algorithm, Cost, Key, Limit, Nanos, Timestamp, Windows};
+use crate::units::{Algorithm, Cost, Key, Nanos, Timestamp};
 
 /// What is done at the limits of a bucket, in requests.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +23,13 @@ pub(super) enum Act {
     Charge(Cost),
     /// Gives back what was taken and not used.
     GiveBack(Cost),
+    /// The same for what was taken from windows that are over, at a moment: limits with longer
+    /// windows have it back.
+    Lapsed {
+        cost: Cost,
+        at: Timestamp,
+        within: Nanos,
+    },
 }
 
 /// What the limits of a bucket say afterwards.
@@ -34,6 +40,8 @@ pub(super) struct Said {
     pub(super) is_admitted: bool,
     /// The counter of the limit that has the shortest period.
     pub(super) counter: Option<Key>,
+    /// That period, where limits with longer ones apply too.
+    pub(super) shortest_of_several: Option<Nanos>,
 }
 
 /// How a bucket stands with its limits.
@@ -69,6 +77,8 @@ struct Terms {
     amount: u64,
     period: Nanos,
     supply: Supply,
+    /// Whether a limit with a longer period applies too, one that only watches among them.
+    has_longer: bool,
 }
 
 /// What waits for the store.
@@ -89,7 +99,7 @@ pub(super) async fn act(services: &Services, bucket: &Bucket, act: Act, deadline
         Act::Look { .. } | Act::Take(_) => {
             ask_all_until(services, [question], Some(deadline)).await
         }
-        Act::Charge(_) | Act::GiveBack(_) => tell_all(services, vec![question.clone()]).await,
+        Act::Charge(_) | Act::GiveBack(_) | Act::Lapsed { .. } => tell_all(services, vec![question.clone()]).await,
     };
     let ruling = ruled.into_iter().next();
     let ruling = ruling.unwrap_or(Err(Unanswered));
@@ -132,6 +142,9 @@ fn put<'s>(
         Act::Take(cost) => snapshot.begin(&request(cost), now),
         Act::Charge(cost) => snapshot.report(&request(cost), Entry::Charge, now),
         Act::GiveBack(cost) => snapshot.report(&request(cost), Entry::Refund, now),
+        Act::Lapsed { cost, at, within } => {
+            snapshot.report(&request(cost), Entry::Lapsed { at, within }, now)
+        }
     }
 }
 
@@ -142,7 +155,7 @@ fn said(services: &Services, act: Act, decision: &Decision<'_>, terms: Option<Te
         Act::Look {
             reported: Some((allowed, denied)),
         } => observer.quota_reported(decision.limit.as_ref(), allowed, denied),
-        Act::Charge(_) | Act::GiveBack(_) => observer.reported(Door::Grpc, decision),
+        Act::Charge(_) | Act::GiveBack(_) | Act::Lapsed { .. } => observer.reported(Door::Grpc, decision),
         Act::Look { reported: None } | Act::Take(_) => {}
     }
     let standing = match (decision.outcome, terms) {
@@ -156,6 +169,7 @@ fn said(services: &Services, act: Act, decision: &Decision<'_>, terms: Option<Te
         standing,
         is_admitted: decision.outcome.is_allowed(),
         counter: terms.map(|terms| terms.counter),
+        shortest_of_several: terms.and_then(|terms| terms.has_longer.then_some(terms.period)),
     }
 }
 
@@ -164,17 +178,19 @@ impl Terms {
     fn of(rules: &RuleSet, descriptor: &Descriptor<'_>, now: Timestamp) -> Option<Terms> {
         let mut applied = AppliedLimits::new();
         rules.described_by(descriptor, &mut applied);
+        let period = |one: &Applied<'_>| one.limit.quota.period_at(now);
         let refusing = applied
             .iter()
             .filter(|one| one.limit.mode.enforces() && one.weight > 0);
-        let all: SmallVec<[_; 4]> = refusing.map(|one| (period(one.limit, now), one)).collect();
-        let (period, shortest) = all.into_iter().min_by_key(|(period, _)| *period)?;
+        let shortest = refusing.min_by_key(|one| period(one))?;
+        let length = period(shortest);
         let quota = &shortest.limit.quota;
         Some(Terms {
             counter: shortest.key,
             weight: shortest.weight,
             amount: quota.amount(),
-            period,
+            period: length,
+            has_longer: applied.iter().any(|one| period(one) > length),
             supply: match quota.algorithm() {
                 Algorithm::FixedWindow => Supply::AtTheTurn,
                 Algorithm::SlidingLog => Supply::Trailing,
@@ -196,14 +212,5 @@ impl Terms {
             retry_after: decision.outcome.retry_after(),
             supply: self.supply,
         })
-    }
-}
-
-/// The window of `limit` at `now`, or the time in which it supplies its amount.
-fn period(limit: &Limit, now: Timestamp) -> Nanos {
-    let windows = limit.quota.windows();
-    match windows {
-        Windows::Even(length) => length,
-        Windows::Calendar(_) => windows.length(windows.at(now)),
     }
 }
