@@ -10,7 +10,7 @@ use crate::rules::{Applied, AppliedLimits, Descriptor, RuleSet};
 use crate::server::Services;
 use crate::server::observer::Door;
 use crate::server::waiting::{ask_all_until, tell_all};
-use crate::units::{Algorithm, Cost, Key, Nanos, Timestamp};
+use crate::units::{Algorithm, Cost, Key, Nanos, Series, Timestamp};
 
 /// What is done at the limits of a bucket, in requests.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,7 @@ impl Said {
 #[derive(Clone, Copy)]
 struct Terms {
     counter: Key,
+    series: Series,
     /// What one request costs.
     weight: u64,
     /// Of the limit with the shortest period.
@@ -110,7 +111,7 @@ pub(super) async fn act(services: &Services, bucket: &Bucket, act: Act, deadline
 /// The same, as far as it goes without the store.
 fn begin(services: &Services, bucket: &Bucket, act: Act) -> Result<Said, Unsettled> {
     let now = services.clock.now();
-    let snapshot = services.engine.snapshot();
+    let snapshot = services.engine.snapshot().telling_all();
     let rules = snapshot.rules();
     let ordered = rules.in_order(bucket.domain(), bucket.entries());
     // Where no order of the entries has a rule, none will do.
@@ -187,6 +188,7 @@ impl Terms {
         let quota = &shortest.limit.quota;
         Some(Terms {
             counter: shortest.key,
+            series: shortest.limit.series,
             weight: shortest.weight,
             amount: quota.amount(),
             period: length,
@@ -199,16 +201,19 @@ impl Terms {
         })
     }
 
-    /// What the limit that decides has left, in requests, which come back by these terms.
+    /// What the limit that decides has left, in requests; what is taken of it ends with the
+    /// shortest window.
     fn standing(&self, decision: &Decision<'_>) -> Standing {
         let Some(limit) = decision.figures() else {
             return Standing::Free;
         };
+        let mut all = decision.all().iter();
+        let shortest = all.find(|one| one.series == self.series).unwrap_or(limit);
         Standing::Limited(Room {
             amount: self.amount / self.weight,
             remaining: limit.remaining / self.weight,
             period: self.period,
-            reset_after: limit.reset_after,
+            reset_after: shortest.reset_after,
             retry_after: decision.outcome.retry_after(),
             supply: self.supply,
         })
