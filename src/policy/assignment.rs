@@ -143,6 +143,18 @@ impl Subscriber {
         )
     }
 
+    /// How long what it is told holds if it hears no more.
+    pub fn time_to_live(&self) -> Nanos {
+        self.usage.time_to_live()
+    }
+
+    /// What was taken for it and may be reported as used yet: what it holds, and what it held
+    /// of times that are over.
+    pub fn unsettled(&self) -> Cost {
+        let past = self.past.cost().saturating_add(self.paid.cost());
+        Cost::new(self.held.saturating_add(past))
+    }
+
     /// Whether nothing was asked of it for so long that it is to be abandoned.
     /// `period` is its limit's.
     pub fn is_idle(&self, period: Nanos, now: Timestamp) -> bool {
@@ -187,12 +199,19 @@ impl Subscriber {
                 (self.granted_rate(room), Some(next.max(SHORTEST_WAIT)))
             }
         };
-        let time_to_live = self.usage.time_to_live();
-        let assignment = self.news(assignment, time_to_live, now);
         Told {
-            assignment,
-            time_to_live,
             look_again,
+            ..self.tell(assignment, now)
+        }
+    }
+
+    /// The same where no limit has a say: the `assignment` is one for all requests.
+    pub fn tell(&mut self, assignment: Assignment, now: Timestamp) -> Told {
+        let time_to_live = self.usage.time_to_live();
+        Told {
+            assignment: self.news(assignment, time_to_live, now),
+            time_to_live,
+            look_again: None,
         }
     }
 

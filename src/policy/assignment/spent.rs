@@ -11,6 +11,11 @@ pub(super) struct Past {
 }
 
 impl Past {
+    /// How much was held of it.
+    pub(super) fn cost(self) -> u64 {
+        self.cost
+    }
+
     /// So much was held at `now`, when its window ended, and of it was used since the last
     /// report, if all went on as before.
     pub(super) fn add(&mut self, held: u64, used: u64, now: Timestamp) {
@@ -39,6 +44,11 @@ pub(super) struct Paid {
 }
 
 impl Paid {
+    /// How much was taken and not reported as used.
+    pub(super) fn cost(self) -> u64 {
+        self.cost
+    }
+
     pub(super) fn add(&mut self, cost: u64) {
         self.cost = self.cost.saturating_add(cost);
         self.since_report = self.since_report.saturating_add(cost);

@@ -118,7 +118,7 @@ impl Assignment {
     }
 
     /// Whether it is a bucket that is not refilled.
-    pub(super) fn is_lump(self) -> bool {
+    pub fn is_lump(self) -> bool {
         matches!(self, Assignment::Bucket { .. }) && self.refill().is_none()
     }
 
