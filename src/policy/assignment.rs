@@ -8,12 +8,22 @@
 //!
 //! What was taken and not reported as used yet is *held*. A lump is held where the limit's
 //! period is long against the time between two reports: all that there is until the next
-//! one. Where it is short, a rate is assigned, and what it needs is taken tick by tick.
+//! one. Where it is short, a rate is assigned, and what it needs is taken tick by tick; of a
+//! rate a bucket's content is beyond what was taken, until it is reported and charged.
+//!
+//! At each report, and whenever [`Told::look_again`] is over: [`Subscriber::reported`] (and
+//! the charge that it answers), [`Subscriber::wanted`], the move at the limit and
+//! [`Subscriber::took`] or [`Subscriber::gave_back`], then [`Subscriber::told`] by the room
+//! that is left. When a subscriber goes, what it [holds](Subscriber::held) is given back.
 
 mod rate;
+mod room;
 mod spent;
 mod told;
 mod usage;
+
+#[cfg(test)]
+mod tests;
 
 use super::Supply;
 use crate::units::{Cost, Nanos, Timestamp};
@@ -21,66 +31,8 @@ use rate::{Rate, Reserve};
 use spent::{Paid, Past};
 use usage::Usage;
 
+pub use room::{Move, Peers, Room};
 pub use told::{Assignment, Told};
-
-/// The limit that decides, as it is at one moment.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// What it supplies in a period.
-    pub amount: u64,
-    /// What it would admit now.
-    pub remaining: u64,
-    /// Its window, or the time in which it supplies its amount.
-    pub period: Nanos,
-    /// How long until all of it is available again; zero where nothing is used.
-    pub reset_after: Nanos,
-    /// How long until it admits anything, where it admits nothing now.
-    pub retry_after: Option<Nanos>,
-    /// How it gets its room back.
-    pub supply: Supply,
-}
-
-/// All subscribers of one bucket on this node, the one in question among them.
-#[derive(Clone, Copy, Debug)]
-pub struct Peers {
-    /// How many there are.
-    pub subscribers: u32,
-    /// The sum of their demands, per second.
-    pub demand: f64,
-    /// The sum of what is [left](Subscriber::left) to them.
-    pub left: Cost,
-    /// Live nodes, this one among them.
-    pub nodes: u32,
-}
-
-impl Peers {
-    /// What of a `pool`, of which so much is `spoken_for` by the demand of all, is for one
-    /// with this `demand`: what it may have if it needs it, and what it may have in any case.
-    ///
-    /// Where there is enough, each one's part of the rest is half by demand and half the same
-    /// for all, and for one who is not here yet.
-    fn part(&self, pool: f64, spoken_for: f64, demand: f64) -> (f64, f64) {
-        let share = if demand < self.demand {
-            demand / self.demand
-        } else {
-            1.0
-        };
-        let free = (pool - spoken_for).max(0.0);
-        let by_demand = (pool - free / 2.0) * share;
-        (by_demand, free / 2.0 / (f64::from(self.subscribers) + 1.0))
-    }
-}
-
-/// What is to be done at the limit before a subscriber is told anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Move {
-    /// Take this much from it.
-    Take(Cost),
-    /// Give this much back to it.
-    GiveBack(Cost),
-    /// Nothing.
-    Keep,
-}
 
 /// One bucket of one gateway, which decides by itself.
 #[derive(Clone, Debug)]
@@ -381,22 +333,7 @@ impl Subscriber {
         self.ticked = now;
         self.paid.add(std::mem::take(&mut self.held));
         self.oldest.1 = 0;
-        let wanted = {
-            let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
-            let spoken_for = peers.demand * span.as_secs_f64();
-            let (part, spare) = peers.part(supplied, spoken_for, self.demand());
-            // What has been saved up is not spent as a rate, which would go on too long.
-            let saved = match room.supply {
-                Supply::AtTheTurn => 0.0,
-                _ => room.remaining as f64 - supplied,
-            };
-            let (_, saved) = peers.part(saved.max(0.0), 0.0, self.demand());
-            self.reserve = Reserve {
-                least: rate::least(room.amount, peers.subscribers),
-                saved: whole(saved),
-            };
-            part.min(self.usage.needed(span) as f64) + spare
-        };
+        let wanted = self.wanted_of(room, peers, span);
         let more = self.rate.wants(wanted, span).min(room.remaining);
         if more > 0 {
             Move::Take(Cost::new(more))
@@ -405,11 +342,28 @@ impl Subscriber {
         }
     }
 
+    /// What it wants of what the limit supplies in a `span`.
+    fn wanted_of(&mut self, room: &Room, peers: &Peers, span: Nanos) -> f64 {
+        let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
+        let spoken_for = peers.demand * span.as_secs_f64();
+        let (part, spare) = peers.part(supplied, spoken_for, self.demand());
+        // What has been saved up is not spent as a rate, which would go on too long.
+        let saved = match room.supply {
+            Supply::AtTheTurn => 0.0,
+            _ => room.remaining as f64 - supplied,
+        };
+        let (_, saved) = peers.part(saved.max(0.0), 0.0, self.demand());
+        self.reserve = Reserve {
+            least: rate::least(room.amount, peers.subscribers),
+            saved: whole(saved),
+        };
+        part.min(self.usage.needed(span) as f64) + spare
+    }
+
     /// A lump of all that is held.
     fn lump(&mut self, room: &Room, now: Timestamp) -> Assignment {
-        if room.supply == Supply::AtTheTurn && self.turns_at.is_none() {
-            let turn = (!room.reset_after.is_zero()).then(|| now.after(room.reset_after));
-            self.turns_at = turn;
+        if room.supply == Supply::AtTheTurn && !room.reset_after.is_zero() {
+            self.turns_at = Some(now.after(room.reset_after));
         }
         if self.held == 0 {
             self.changed = false;
@@ -428,13 +382,17 @@ impl Subscriber {
     /// The rate of what was granted in the last ticks.
     fn granted_rate(&mut self, room: &Room) -> Assignment {
         self.changed = false;
+        let longer = |wait| wait > room.period.times(2);
+        if room.retry_after.is_some_and(longer) {
+            // Not this limit refuses, but one with a longer period: no rate goes on till then.
+            self.rate = Rate::default();
+            return Assignment::DenyAll;
+        }
         let serial = self.next_serial();
         self.rate
             .assignment(self.demand(), room.period, self.reserve, serial)
     }
-}
 
-impl Subscriber {
     fn next_serial(&mut self) -> u32 {
         self.serial = self.serial % told::SERIALS + 1;
         self.serial

@@ -29,6 +29,22 @@ struct Assigned {
     at: Timestamp,
 }
 
+impl Assigned {
+    fn fill(&mut self, now: Timestamp) {
+        if let Assignment::Bucket {
+            max_tokens,
+            tokens_per_fill,
+            fill_interval,
+        } = self.assignment
+        {
+            let fill = f64::from(tokens_per_fill) / seconds(fill_interval) as f64;
+            let filled = fill * now.since(self.at).as_secs_f64();
+            self.level = (self.level + filled).min(f64::from(max_tokens));
+            self.at = now;
+        }
+    }
+}
+
 /// What a request met.
 pub(crate) struct Answered {
     pub(crate) admitted: bool,
@@ -66,15 +82,8 @@ impl Envoy {
         match assigned.assignment {
             Assignment::AllowAll => true,
             Assignment::DenyAll => false,
-            Assignment::Bucket {
-                max_tokens,
-                tokens_per_fill,
-                fill_interval,
-            } => {
-                let fill = f64::from(tokens_per_fill) / seconds(fill_interval) as f64;
-                let filled = fill * now.since(assigned.at).as_secs_f64();
-                assigned.level = (assigned.level + filled).min(f64::from(max_tokens));
-                assigned.at = now;
+            Assignment::Bucket { .. } => {
+                assigned.fill(now);
                 let admitted = assigned.level >= 1.0;
                 if admitted {
                     assigned.level -= 1.0;
@@ -102,7 +111,9 @@ impl Envoy {
             }
         }
         let level = match assignment {
-            Assignment::Bucket { max_tokens, .. } => f64::from(max_tokens),
+            Assignment::Bucket { max_tokens, .. } => {
+                f64::from(max_tokens) * self.filled(assignment, now)
+            }
             _ => 0.0,
         };
         self.assigned = Some(Assigned {
@@ -111,6 +122,24 @@ impl Envoy {
             level,
             at: now,
         });
+    }
+
+    /// How far a new bucket is filled: as far as the old one was, if there is one. A lump
+    /// comes after a word that makes the old one forgotten.
+    fn filled(&mut self, next: Assignment, now: Timestamp) -> f64 {
+        if next.is_lump() {
+            return 1.0;
+        }
+        match &mut self.assigned {
+            Some(old) => match old.assignment {
+                Assignment::Bucket { max_tokens, .. } => {
+                    old.fill(now);
+                    old.level / f64::from(max_tokens)
+                }
+                _ => 1.0,
+            },
+            None => 1.0,
+        }
     }
 
     pub(crate) fn abandon(&mut self) {

@@ -87,7 +87,7 @@ impl Scene {
     }
 
     pub(crate) fn windows(&self) -> u64 {
-        let least = Nanos::from_secs(60).max(self.interval.times(10));
+        let least = Nanos::from_secs(30).max(self.interval.times(5));
         let windows = least.get().div_ceil(self.limit.period.get());
         windows.max(if self.limit.period >= Nanos::from_secs(600) {
             2

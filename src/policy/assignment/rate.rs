@@ -56,7 +56,8 @@ impl Rate {
     pub(super) fn begin(&mut self, period: Nanos) -> bool {
         let first = self.span.is_zero();
         if first {
-            *self = Rate::default();
+            // So that even a small rate begins with something.
+            self.owed = 1.0;
         }
         let many = self.granted >= TOKENS * PARTS || self.span >= period.times(MOST_PERIODS);
         if many && self.span >= period.times(PERIODS) {
