@@ -132,8 +132,9 @@ impl Stream {
         {
             self.hear(message.unwrap().unwrap());
         }
-        let words = self.told.iter().filter(|(bucket, _)| *bucket == wanted);
-        let newest = words.last().map(|(_, told)| *told);
+        let mut words = self.told.iter().rev();
+        let newest = words.find(|(bucket, _)| *bucket == wanted);
+        let newest = newest.map(|(_, told)| *told);
         self.told.retain(|(bucket, _)| *bucket != wanted);
         newest
     }

@@ -102,7 +102,7 @@ mod tests {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(id, [pair("name", "n"), pair("user", "u")]);
         let Some(Action::QuotaAssignmentAction(action)) = action.bucket_action else {
-            unreachable!("{action:?}")
+            unreachable!()
         };
         let lives = action.assignment_time_to_live.unwrap();
         let strategy = action.rate_limit_strategy.unwrap().strategy.unwrap();
@@ -114,7 +114,7 @@ mod tests {
         let allow = Strategy::BlanketRule(0);
         let deny = Strategy::BlanketRule(1);
         let half = Nanos::from_millis(2_500);
-        assert_eq!(told(Assignment::AllowAll, half), (allow.clone(), 3, 0));
+        assert_eq!(told(Assignment::AllowAll, half), (allow, 3, 0));
         assert_eq!(told(Assignment::AllowAll, Nanos::ZERO), (allow, 1, 0));
         assert_eq!(told(Assignment::DenyAll, Nanos::from_secs(9)), (deny, 9, 0));
     }
@@ -146,7 +146,8 @@ mod tests {
             fill_interval,
         };
         let second = Nanos::from_secs(1);
-        let lump = bucket_of(second.plus(Nanos::new(3)));
+        let never = Nanos::from_secs(365 * 86_400);
+        let lump = bucket_of(never.plus(Nanos::new(3)));
         let words = |assignment| assigned_anew(&bucket(), assignment, second);
         let one = |assignment| assigned(&bucket(), assignment, second);
         assert_eq!(words(lump)[..], [one(Assignment::DenyAll), one(lump)]);

@@ -100,7 +100,9 @@ pub(super) async fn act(services: &Services, bucket: &Bucket, act: Act, deadline
         Act::Look { .. } | Act::Take(_) => {
             ask_all_until(services, [question], Some(deadline)).await
         }
-        Act::Charge(_) | Act::GiveBack(_) | Act::Lapsed { .. } => tell_all(services, vec![question.clone()]).await,
+        Act::Charge(_) | Act::GiveBack(_) | Act::Lapsed { .. } => {
+            tell_all(services, vec![question.clone()]).await
+        }
     };
     let ruling = ruled.into_iter().next();
     let ruling = ruling.unwrap_or(Err(Unanswered));
@@ -156,7 +158,9 @@ fn said(services: &Services, act: Act, decision: &Decision<'_>, terms: Option<Te
         Act::Look {
             reported: Some((allowed, denied)),
         } => observer.quota_reported(decision.limit.as_ref(), allowed, denied),
-        Act::Charge(_) | Act::GiveBack(_) | Act::Lapsed { .. } => observer.reported(Door::Grpc, decision),
+        Act::Charge(_) | Act::GiveBack(_) | Act::Lapsed { .. } => {
+            observer.reported(Door::Grpc, decision)
+        }
         Act::Look { reported: None } | Act::Take(_) => {}
     }
     let standing = match (decision.outcome, terms) {
