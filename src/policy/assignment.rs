@@ -344,7 +344,7 @@ impl Subscriber {
 
     /// What it wants of what the limit supplies in a `span`.
     fn wanted_of(&mut self, room: &Room, peers: &Peers, span: Nanos) -> f64 {
-        let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
+        let supplied = room.supplied(span);
         let spoken_for = peers.demand * span.as_secs_f64();
         let (part, spare) = peers.part(supplied, spoken_for, self.demand());
         // What has been saved up is not spent as a rate, which would go on too long.

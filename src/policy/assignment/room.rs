@@ -18,6 +18,13 @@ pub struct Room {
     pub supply: Supply,
 }
 
+impl Room {
+    /// What it supplies in so long a time, on average.
+    pub(super) fn supplied(&self, span: Nanos) -> f64 {
+        self.amount as f64 * span.as_secs_f64() / self.period.as_secs_f64()
+    }
+}
+
 /// All subscribers of one bucket on this node, the one in question among them.
 #[derive(Clone, Copy, Debug)]
 pub struct Peers {
