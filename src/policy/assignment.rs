@@ -49,6 +49,8 @@ pub struct Subscriber {
     turns_at: Option<Timestamp>,
     /// When that was the last time.
     turned: Timestamp,
+    /// When something was taken for it last, or nothing needed to be.
+    served: Timestamp,
     /// How much of what is held was held already at this moment.
     oldest: (Timestamp, u64),
     rate: Rate,
@@ -99,6 +101,7 @@ impl Subscriber {
             paid: Paid::default(),
             turns_at: None,
             turned: Timestamp::EPOCH,
+            served: now,
             oldest: (now, 0),
             rate: Rate::default(),
             reserve: Reserve::default(),
@@ -155,6 +158,12 @@ impl Subscriber {
         Cost::new(self.held.saturating_add(past))
     }
 
+    /// What was asked of it since it last took what it needed: it waits for that much.
+    pub fn waits(&self, now: Timestamp) -> f64 {
+        let longest = self.usage.interval().times(2);
+        self.demand() * now.since(self.served).min(longest).as_secs_f64()
+    }
+
     /// Whether nothing was asked of it for so long that it is to be abandoned.
     /// `period` is its limit's.
     pub fn is_idle(&self, period: Nanos, now: Timestamp) -> bool {
@@ -166,7 +175,7 @@ impl Subscriber {
         if self.has_lumps(room) {
             self.forget_old(room, now);
             self.rate = Rate::default();
-            self.wanted_lump(room, peers)
+            self.wanted_lump(room, peers, now)
         } else {
             self.wanted_for_tick(room, peers, now)
         }
@@ -279,7 +288,7 @@ impl Subscriber {
         }
     }
 
-    fn wanted_lump(&mut self, room: &Room, peers: &Peers) -> Move {
+    fn wanted_lump(&mut self, room: &Room, peers: &Peers, now: Timestamp) -> Move {
         let turn = if room.supply == Supply::AtTheTurn && !room.reset_after.is_zero() {
             room.reset_after
         } else {
@@ -294,6 +303,15 @@ impl Subscriber {
         let span = interval.plus(interval.divided_by(4)).min(turn);
         let spoken_for = peers.demand * turn.as_secs_f64();
         let (part, spare) = peers.part(pool as f64, spoken_for, self.demand());
+        let part = match room.supply {
+            Supply::AtTheTurn => part,
+            _ => {
+                // What the others hold they had in their turn.
+                let pool = here.saturating_add(self.held) as f64;
+                let a_second = room.supplied(Nanos::from_secs(1));
+                peers.flow(pool, a_second, self.waits(now), self.demand())
+            }
+        };
         // Of less than one for each, who asked last gets it.
         let least = u64::from(self.usage.asked_last());
         let needed = self.usage.needed(span).max(least);
@@ -310,6 +328,9 @@ impl Subscriber {
             self.held.saturating_sub(target),
         );
         self.is_short = nodes > 1 && here > 0 && self.held.saturating_add(here) < needed;
+        if more == 0 || room.remaining > 0 {
+            self.served = now;
+        }
         if more > 0 && room.remaining > 0 {
             Move::Take(Cost::new(more.min(here)))
         } else if less > if free { target / 4 } else { 0 } {
@@ -344,7 +365,7 @@ impl Subscriber {
 
     /// What it wants of what the limit supplies in a `span`.
     fn wanted_of(&mut self, room: &Room, peers: &Peers, span: Nanos) -> f64 {
-        let supplied = room.amount as f64 * span.as_secs_f64() / room.period.as_secs_f64();
+        let supplied = room.supplied(span);
         let spoken_for = peers.demand * span.as_secs_f64();
         let (part, spare) = peers.part(supplied, spoken_for, self.demand());
         // What has been saved up is not spent as a rate, which would go on too long.

@@ -90,6 +90,7 @@ impl Daemon {
             subscribers: u32::try_from(all().count()).unwrap(),
             demand: all().map(Subscriber::demand).sum(),
             left: Cost::new(all().map(|one| one.left(now).get()).sum()),
+            waiting: all().map(|one| one.waits(now)).sum(),
             nodes: 1,
         };
         let wanted = self.subscribers[envoy].as_mut()?.wanted(&room, &peers, now);

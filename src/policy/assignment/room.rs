@@ -18,6 +18,13 @@ pub struct Room {
     pub supply: Supply,
 }
 
+impl Room {
+    /// What it supplies in so long a time, on average.
+    pub(super) fn supplied(&self, span: Nanos) -> f64 {
+        self.amount as f64 * span.as_secs_f64() / self.period.as_secs_f64()
+    }
+}
+
 /// All subscribers of one bucket on this node, the one in question among them.
 #[derive(Clone, Copy, Debug)]
 pub struct Peers {
@@ -27,11 +34,29 @@ pub struct Peers {
     pub demand: f64,
     /// The sum of what is [left](super::Subscriber::left) to them.
     pub left: Cost,
+    /// The sum of what they [wait](super::Subscriber::waits) for.
+    pub waiting: f64,
     /// Live nodes, this one among them.
     pub nodes: u32,
 }
 
 impl Peers {
+    /// What of a `pool` is for one that waits for so much, where the limit supplies so much a
+    /// second, bit by bit: who looks first leaves the others what has come while they waited,
+    /// and all share the rest by demand.
+    pub(super) fn flow(&self, pool: f64, a_second: f64, waits: f64, demand: f64) -> f64 {
+        let share = if demand < self.demand {
+            demand / self.demand
+        } else {
+            1.0
+        };
+        if self.demand <= 0.0 || self.waiting <= 0.0 {
+            return pool * share;
+        }
+        let come = (a_second * self.waiting / self.demand).min(pool);
+        come * (waits / self.waiting).min(1.0) + (pool - come) * share
+    }
+
     /// What of a `pool`, of which so much is `spoken_for` by the demand of all, is for one
     /// with this `demand`: what it may have if it needs it, and what it may have in any case.
     ///

@@ -45,6 +45,7 @@ impl Place {
             left: all().fold(Cost::ZERO, |sum, one| {
                 Cost::new(sum.get().saturating_add(one.left(now).get()))
             }),
+            waiting: all().map(|one| one.waits(now)).sum(),
             nodes: 1,
         }
     }
