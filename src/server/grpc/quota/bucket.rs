@@ -192,11 +192,14 @@ impl Subscribed {
     /// Tells the other subscribers of the counter, and hears of them.
     fn says(&mut self, services: &Services) -> Peers {
         let subscriber = &self.subscriber;
+        let now = services.clock.now();
         let saying = Saying {
             counter: self.counter,
             demand: subscriber.demand(),
             held: subscriber.held(),
-            left: subscriber.left(services.clock.now()),
+            left: subscriber.left(now),
+            waits: subscriber.waits(now),
+            now,
         };
         let nodes = services.engine.counters().fleet().nodes();
         self.seat.says(saying, nodes)

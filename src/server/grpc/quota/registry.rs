@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::policy::assignment::Peers;
 use crate::server::observer::QuotaGauges;
-use crate::units::{Cost, Key, MapHasher};
+use crate::units::{Cost, Key, MapHasher, Timestamp};
 
 /// The most streams at once: a gateway has one.
 const MAX_STREAMS: usize = 256;
@@ -38,6 +38,9 @@ struct Drawn {
     /// In thousandths of a request per second: whole numbers add up to nothing again.
     demand: u64,
     left: u64,
+    /// The demand of each by the millisecond of the epoch since which it waits: so what all
+    /// wait for by now is known without asking each.
+    since: u128,
 }
 
 /// The place of one subscriber, until it is dropped.
@@ -47,6 +50,7 @@ pub(super) struct Seat {
     demand: u64,
     held: u64,
     left: u64,
+    since: u128,
 }
 
 /// What one subscriber says to the others.
@@ -59,6 +63,26 @@ pub(super) struct Saying {
     pub(super) held: Cost,
     /// What is left of it, as far as is known.
     pub(super) left: Cost,
+    /// What was asked of it since it last had what it needed.
+    pub(super) waits: f64,
+    pub(super) now: Timestamp,
+}
+
+impl Saying {
+    /// Since when it waits, in milliseconds of the epoch.
+    fn since(&self) -> u64 {
+        let waits = if self.demand > 0.0 {
+            self.waits / self.demand
+        } else {
+            0.0
+        };
+        // Thousandths of a second are milliseconds.
+        millis(self.now).saturating_sub(thousandths(waits))
+    }
+}
+
+fn millis(moment: Timestamp) -> u64 {
+    moment.as_nanos() / 1_000_000
 }
 
 impl Quotas {
@@ -98,6 +122,7 @@ impl Quotas {
             demand: 0,
             held: 0,
             left: 0,
+            since: 0,
         })
     }
 
@@ -150,6 +175,7 @@ impl Seat {
         self.demand = thousandths(saying.demand);
         self.held = saying.held.get();
         self.left = saying.left.get();
+        self.since = u128::from(self.demand) * u128::from(saying.since());
         counters.held = counters.held.saturating_add(self.held);
         let mut alone = Drawn::default();
         let drawn = match saying.counter {
@@ -159,11 +185,14 @@ impl Seat {
         drawn.subscribers += 1;
         drawn.demand = drawn.demand.saturating_add(self.demand);
         drawn.left = drawn.left.saturating_add(self.left);
+        drawn.since = drawn.since.saturating_add(self.since);
+        let all = u128::from(drawn.demand) * u128::from(millis(saying.now));
         #[allow(clippy::cast_precision_loss)]
         let peers = Peers {
             subscribers: drawn.subscribers,
             demand: drawn.demand as f64 / 1e3,
             left: Cost::new(drawn.left),
+            waiting: all.saturating_sub(drawn.since) as f64 / 1e6,
             nodes,
         };
         quotas.show(&counters);
@@ -179,6 +208,7 @@ impl Seat {
             drawn.subscribers = drawn.subscribers.saturating_sub(1);
             drawn.demand = drawn.demand.saturating_sub(self.demand);
             drawn.left = drawn.left.saturating_sub(self.left);
+            drawn.since = drawn.since.saturating_sub(self.since);
             if drawn.subscribers == 0 {
                 counters.drawn_on.remove(&counter);
             }
@@ -205,6 +235,7 @@ fn thousandths(number: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Nanos;
 
     fn key(number: u8) -> Key {
         Key::from_bytes([number; 16])
@@ -216,8 +247,12 @@ mod tests {
             demand,
             held: Cost::new(held + 1),
             left: Cost::new(held),
+            waits: 0.0,
+            now: NOW,
         }
     }
+
+    const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
 
     #[test]
     fn subscribers_of_one_counter_know_of_each_other_until_they_leave() {
@@ -240,6 +275,24 @@ mod tests {
         let counters = quotas.lock();
         assert!(counters.drawn_on.is_empty());
         assert_eq!((counters.subscribers, counters.held), (0, 0));
+    }
+
+    #[test]
+    fn what_all_wait_for_grows_with_time() {
+        let quotas = Arc::new(Quotas::new());
+        let [mut one, mut other] = [(); 2].map(|()| quotas.seat().unwrap());
+        let mut say = |seat: &mut Seat, demand, waits, later| {
+            let saying = Saying {
+                waits,
+                now: NOW.after(Nanos::from_secs(later)),
+                ..saying(Some(key(1)), demand, 0)
+            };
+            seat.says(saying, 1).waiting
+        };
+        assert_eq!(say(&mut one, 3.0, 6.0, 0), 6.0);
+        assert_eq!(say(&mut other, 1.0, 0.0, 1), 9.0);
+        assert_eq!(say(&mut one, 3.0, 0.0, 2), 1.0);
+        assert_eq!(say(&mut other, 0.0, 0.0, 3), 3.0);
     }
 
     #[test]
