@@ -281,7 +281,7 @@ mod tests {
     fn what_all_wait_for_grows_with_time() {
         let quotas = Arc::new(Quotas::new());
         let [mut one, mut other] = [(); 2].map(|()| quotas.seat().unwrap());
-        let mut say = |seat: &mut Seat, demand, waits, later| {
+        let say = |seat: &mut Seat, demand, waits, later| {
             let saying = Saying {
                 waits,
                 now: NOW.after(Nanos::from_secs(later)),
