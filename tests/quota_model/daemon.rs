@@ -45,7 +45,7 @@ impl Daemon {
         };
         let source = Source {
             name: "rules.yaml".into(),
-            text: text.into(),
+            text,
             format: Format::Yaml,
         };
         let rules = RuleSet::compile(&[source], &defaults).unwrap().rules;

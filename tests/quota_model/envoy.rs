@@ -104,11 +104,11 @@ impl Envoy {
             return;
         }
         let expires = now.after(ttl);
-        if let Some(old) = &mut self.assigned {
-            if carries_on(old.assignment, assignment) {
-                old.expires = expires;
-                return;
-            }
+        if let Some(old) = &mut self.assigned
+            && carries_on(old.assignment, assignment)
+        {
+            old.expires = expires;
+            return;
         }
         let level = match assignment {
             Assignment::Bucket { max_tokens, .. } => {

@@ -1,9 +1,11 @@
 //! Assignments as gateways are told of them.
 //!
-//! Envoy's token buckets (1.40, `rate_limit_quota` filter): a new one starts full and is
+//! Envoy's token buckets (1.40, `rate_limit_quota` filter): the first one starts full and is
 //! refilled continuously; the fill interval is cut to whole seconds; and one replaces
 //! another only if its tokens or the nanoseconds of its fill interval differ. So the
-//! nanoseconds, which mean nothing else, are a serial number: another one means full again.
+//! nanoseconds, which mean nothing else, are a serial number: another one means another
+//! bucket. That is filled as far as the one before was, in proportion; a lump is all there,
+//! so whoever tells of one must have the gateway forget the other first.
 
 use crate::units::Nanos;
 
@@ -14,7 +16,7 @@ pub enum Assignment {
     AllowAll,
     /// Refuse all.
     DenyAll,
-    /// Admit from a token bucket, which is full where it differs from the one before.
+    /// Admit from a token bucket.
     Bucket {
         /// Its capacity; at least 1.
         max_tokens: u32,
@@ -104,8 +106,8 @@ fn at_least_one(tokens: u128) -> u32 {
 impl Assignment {
     /// Whether a gateway that was told this one `ago` need not be told the other.
     ///
-    /// Any change of a rate fills the bucket, so that much more is admitted. It is worth it
-    /// when the difference has come to twice as much.
+    /// A change of a rate may fill the bucket, and then that much more is admitted. It is
+    /// worth it when the difference has come to twice as much.
     pub(super) fn serves_for(self, other: Assignment, ago: Nanos) -> bool {
         let (Some(old), Some(new)) = (self.refill(), other.refill()) else {
             return self == other;
