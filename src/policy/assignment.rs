@@ -312,8 +312,11 @@ impl Subscriber {
                 peers.flow(pool, a_second, self.waits(now), self.demand())
             }
         };
-        // Of less than one for each, who asked last gets it.
-        let least = u64::from(self.usage.asked_last());
+        // Of less than one for each, who asked last gets it, and keeps it while it is likelier
+        // than not to ask again before all is renewed.
+        let asks_again =
+            room.supply == Supply::AtTheTurn && self.demand() * turn.as_secs_f64() >= 0.5;
+        let least = u64::from(self.usage.asked_last() || asks_again);
         let needed = self.usage.needed(span).max(least);
         let target = needed.min(whole(part.round()).max(least));
         let free = pool as f64 > spoken_for;
