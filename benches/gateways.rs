@@ -27,6 +27,10 @@ rules:
     domain: shop
     descriptors: [{ key: path, normalize: path }]
     limits: { requests: 1000000000, window: 1h }
+  - name: quota
+    domain: shop
+    descriptors: [{ key: name, value: others }]
+    limits: { requests: 1000000000, window: 1h }
 ";
 const REQUEST: &[u8] = b"GET /items/1 HTTP/1.1\r\nHost: shop.example\r\n\r\n";
 
@@ -35,7 +39,7 @@ fn main() {
     let daemon = Daemon::start(RULES, &doors);
     let backend = Backend::start();
     println!(
-        "{:<8} {:>10} {:>10} {:>10} {:>6}",
+        "{:<12} {:>10} {:>10} {:>10} {:>6}",
         "p50", "alone", "asking", "added", "ratio"
     );
     for kind in [
@@ -45,6 +49,7 @@ fn main() {
         Kind::Traefik,
         Kind::Kong,
         Kind::Envoy,
+        Kind::EnvoyByQuota,
     ] {
         let alone = Gateway::start(kind, &backend, None);
         let asking = Gateway::start(kind, &backend, Some(&daemon));
@@ -66,7 +71,7 @@ fn main() {
             median(figures.collect())
         };
         println!(
-            "{:<8} {:>7.0} µs {:>7.0} µs {:>7.0} µs {:>6.2}",
+            "{:<12} {:>7.0} µs {:>7.0} µs {:>7.0} µs {:>6.2}",
             format!("{kind:?}"),
             of(&|alone, _| alone),
             of(&|_, asking| asking),
@@ -78,6 +83,9 @@ fn main() {
         let asked = daemon.metric("tidegate_checks_total", &[("rule", rule)]);
         assert!(asked > 100.0, "{rule}: asked {asked} times");
     }
+    wait_until("Envoy to report what it has admitted", || {
+        daemon.metric("tidegate_quota_requests_total", &[("rule", "quota")]) > 100.0
+    });
     far_store(&backend);
 }
 

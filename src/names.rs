@@ -44,6 +44,20 @@ pub const UNKNOWN_DOMAINS: &str = "tidegate_unknown_domain_calls_total";
 /// Calls of gateways that were cancelled while they waited for the store; what was counted for
 /// them stays counted.
 pub const CANCELLED_CALLS: &str = "tidegate_cancelled_calls_total";
+/// Buckets of gateways' streams that have assignments, each stream's on its own.
+pub const QUOTA_SUBSCRIBERS: &str = "tidegate_quota_subscribers";
+/// Counters that such buckets draw on.
+pub const QUOTA_COUNTERS: &str = "tidegate_quota_counters";
+/// Requests that were taken from limits in advance for gateways and are not reported as used.
+pub const QUOTA_HELD: &str = "tidegate_quota_held_requests";
+/// Assignments sent to gateways, by `kind`.
+pub const QUOTA_ASSIGNMENTS: &str = "tidegate_quota_assignments_total";
+/// Buckets that gateways have reported of, each report on its own.
+pub const QUOTA_REPORTS: &str = "tidegate_quota_reports_total";
+/// Requests that gateways have decided by their assignments, by `rule`, `limit` and `outcome`.
+pub const QUOTA_REQUESTS: &str = "tidegate_quota_requests_total";
+/// Reports of buckets and streams that get no assignment, by `reason`.
+pub const QUOTA_LEFT_OUT: &str = "tidegate_quota_left_out_total";
 /// Rules that count many paths with queries, each on its own.
 pub const RULES_OF_MANY_PATHS: &str = "tidegate_rules_of_many_paths";
 /// Batches exchanged with the store, by `outcome`.

@@ -12,6 +12,7 @@
 //! whether a check that the view would admit is held back; never that a check is admitted
 //! beyond the view.
 
+pub mod assignment;
 mod demand;
 mod terms;
 

@@ -226,6 +226,7 @@ impl Bound {
         while let Some(door) = data_doors.join_next().await {
             cut += door.unwrap_or(0);
         }
+        shared.gateway.quotas().ended().await;
         let _ = stop_admin.send(true);
         while admin_doors.join_next().await.is_some() {}
         Ok(Drained { cut })

@@ -35,7 +35,7 @@ fn kind(file: &str) -> &'static str {
         _ if file.starts_with("config/systemd/") => "systemd",
         "config/container/Dockerfile" => "container",
         // tests/doors_grpc.rs has Envoy read it.
-        "config/envoy/envoy.yaml" => "envoy",
+        "config/envoy/envoy.yaml" | "config/envoy/rlqs.yaml" => "envoy",
         // tests/gateways.rs puts them to work.
         "config/nginx/tidegate.conf"
         | "config/haproxy/haproxy.cfg"

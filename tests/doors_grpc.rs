@@ -20,3 +20,13 @@ mod late_store;
 mod life;
 #[path = "doors_grpc/python.rs"]
 mod python;
+#[path = "doors_grpc/quota.rs"]
+mod quota;
+#[path = "doors_grpc/quota_client.rs"]
+mod quota_client;
+#[path = "doors_grpc/quota_envoy.rs"]
+mod quota_envoy;
+#[path = "doors_grpc/quota_hostile.rs"]
+mod quota_hostile;
+#[path = "doors_grpc/quota_life.rs"]
+mod quota_life;

@@ -53,6 +53,19 @@ const COUNTERS: &[(&str, &str)] = &[
         names::CANCELLED_CALLS,
         "Calls of gateways that were cancelled while they waited for the store",
     ),
+    (names::QUOTA_ASSIGNMENTS, "Assignments sent to gateways"),
+    (
+        names::QUOTA_REPORTS,
+        "Buckets that gateways have reported of",
+    ),
+    (
+        names::QUOTA_REQUESTS,
+        "Requests that gateways have decided by their assignments",
+    ),
+    (
+        names::QUOTA_LEFT_OUT,
+        "Reports of buckets, and streams, that get no assignment",
+    ),
     (names::SYNC_BATCHES, "Batches exchanged with the store"),
     (names::SYNC_DELTAS, "Deltas acknowledged by the store"),
     (
@@ -125,6 +138,21 @@ const GAUGES: &[(&str, Unit, &str)] = &[
         names::RULES_DIGEST,
         Unit::Count,
         "A number that is the same where the texts of the rules are the same",
+    ),
+    (
+        names::QUOTA_SUBSCRIBERS,
+        Unit::Count,
+        "Buckets of gateways' streams that have assignments",
+    ),
+    (
+        names::QUOTA_COUNTERS,
+        Unit::Count,
+        "Counters that such buckets draw on",
+    ),
+    (
+        names::QUOTA_HELD,
+        Unit::Count,
+        "Requests taken in advance for gateways and not reported as used",
     ),
     (names::CELLS, Unit::Count, "Cells in memory"),
     (

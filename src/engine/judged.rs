@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Advised, Besides, Decision, DescribedLimit, Outcome};
 use crate::algorithms::{self, Verdict};
 use crate::counters::{By, Taken};
-use crate::units::{Answers, Cost, Key, Limit, Nanos, Timestamp, Windows};
+use crate::units::{Answers, Cost, Key, Limit, Nanos, Timestamp};
 
 /// What one limit said.
 #[derive(Clone, Copy, Debug)]
@@ -77,12 +77,8 @@ impl Judged {
     /// The limit of a rule that said it, as callers are told of it.
     #[inline]
     fn of_limit<'s>(&self, limit: &'s Limit, now: Timestamp) -> DescribedLimit<'s> {
-        let windows = limit.quota.windows();
         DescribedLimit {
-            period: match windows {
-                Windows::Even(length) => length,
-                Windows::Calendar(_) => windows.length(windows.at(now)),
-            },
+            period: limit.quota.period_at(now),
             ..self.described((&limit.rule, &limit.name), &limit.answers, limit)
         }
     }

@@ -6,7 +6,7 @@ use super::per_call::PerCall;
 use super::{Begun, Engine, Places, Purpose, Request, Snapshot, Subject};
 use crate::counters::Booked;
 use crate::rules::{Applied, AppliedLimits};
-use crate::units::{Consistency, Cost, Timestamp};
+use crate::units::{Consistency, Cost, Limit, Nanos, Timestamp};
 
 /// Which way a cost goes that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,14 @@ pub enum Entry {
     Charge,
     /// It was not spent after all: it is taken off what counts now, never below zero.
     Refund,
+    /// It was taken in advance, and never used in the shortest of the windows that it was
+    /// taken from: it is taken off what limits of a longer period have admitted at a moment.
+    Lapsed {
+        /// The moment.
+        at: Timestamp,
+        /// The period of the shortest.
+        within: Nanos,
+    },
 }
 
 impl Entry {
@@ -22,6 +30,15 @@ impl Entry {
         match self {
             Entry::Charge => Purpose::Charge(None),
             Entry::Refund => Purpose::Refund(None),
+            Entry::Lapsed { at, .. } => Purpose::Refund(Some(at)),
+        }
+    }
+
+    /// Whether `limit` has anything to do with it.
+    fn is_of(self, limit: &Limit, now: Timestamp) -> bool {
+        match self {
+            Entry::Charge | Entry::Refund => true,
+            Entry::Lapsed { within, .. } => limit.quota.period_at(now) > within,
         }
     }
 }
@@ -62,6 +79,10 @@ impl Snapshot<'_> {
         let mut tally = self.tally(&applied);
         let mut asked = Places::new();
         for (index, one) in applied.iter().enumerate() {
+            if !entry.is_of(one.limit, now) {
+                engine.tell(&mut tally, index, one, now);
+                continue;
+            }
             let enforces = one.limit.mode.enforces();
             let exact = enforces && one.limit.consistency == Consistency::Strict;
             if exact && engine.asks(one.limit) && !request.cost.is_peek() {
@@ -96,12 +117,17 @@ impl Engine {
         match entry {
             Entry::Charge => self.counters.charge(one.limit, one.key, cost, now),
             Entry::Refund => self.counters.refund(one.limit, one.key, cost, now),
+            Entry::Lapsed { at, .. } => {
+                let counters = &self.counters;
+                counters.refund_late(one.limit, one.key, cost, at, now)
+            }
         }
     }
 
     /// The same, on this node in any case.
     fn book_here(&self, one: &Applied<'_>, entry: Entry, cost: Cost, now: Timestamp) {
-        if self.book(one, entry, cost, now) == Booked::ByStore {
+        let booked = self.book(one, entry, cost, now);
+        if booked == Booked::ByStore && entry == Entry::Charge {
             let cost = one.cost(cost);
             self.counters.charge_shared(one.limit, cost, None, now);
         }

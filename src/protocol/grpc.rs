@@ -1,9 +1,11 @@
 //! The messages of Envoy's rate limit service (`envoy.service.ratelimit.v3`), as pure
-//! functions: a request to checks, decisions to a response. gRPC itself is the server's.
+//! functions: a request to checks, decisions to a response; and those of its
+//! [quota service](quota). gRPC itself is the server's.
 
 mod answer;
 mod ask;
 mod metadata;
+pub mod quota;
 mod timeout;
 
 pub use answer::{Answers, Headers, StoreLost, Telling};

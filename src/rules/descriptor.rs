@@ -3,6 +3,7 @@
 mod domains;
 mod entry;
 mod many;
+mod unordered;
 
 use smallvec::SmallVec;
 

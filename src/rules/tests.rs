@@ -14,6 +14,7 @@ mod policies;
 mod target_faults;
 mod targets;
 mod tiers;
+mod unordered;
 
 use std::net::IpAddr;
 

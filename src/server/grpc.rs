@@ -4,6 +4,7 @@ mod codec;
 mod connection;
 mod gateway;
 mod health;
+mod quota;
 mod rate_limit;
 mod streams;
 
@@ -24,6 +25,7 @@ use tonic_health::pb::health_server::{HealthServer, SERVICE_NAME as HEALTH};
 use super::Shared;
 use super::observer::{BadKind, Door};
 use crate::protocol::grpc::SHOULD_RATE_LIMIT;
+use crate::protocol::grpc::quota::STREAM_QUOTAS;
 use health::OwnHealth;
 
 pub(super) use gateway::Gateway;
@@ -77,6 +79,9 @@ async fn respond(
                 Status::deadline_exceeded("the message did not come in time").into_http()
             }
         };
+    }
+    if request.uri().path() == STREAM_QUOTAS {
+        return quota::respond(request, shared, ended).await;
     }
     let Some(answering) = beside(request, &shared, ended) else {
         return Status::unimplemented("there is no such method").into_http();

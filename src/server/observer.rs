@@ -2,6 +2,7 @@ mod advice;
 mod booked;
 mod counting;
 mod gateway;
+mod quota;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -16,6 +17,7 @@ use crate::units::{Limit, Mode, Nanos, Series};
 use advice::Advice;
 
 pub(in crate::server) use counting::Counting;
+pub(super) use quota::{LeftOut, QuotaGauges};
 
 /// A way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

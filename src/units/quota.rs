@@ -1,4 +1,4 @@
-use super::{Calendar, Nanos, Windows};
+use super::{Calendar, Nanos, Timestamp, Windows};
 
 /// The largest amount of a sliding log: it remembers every admitted hit, so its
 /// amount bounds its memory (16 bytes a hit).
@@ -173,6 +173,15 @@ impl Quota {
     /// none need have.
     pub const fn period(&self) -> Nanos {
         self.period
+    }
+
+    /// The same at `now`: of the windows of a calendar the length of that one.
+    pub fn period_at(&self, now: Timestamp) -> Nanos {
+        let windows = self.windows();
+        match windows {
+            Windows::Even(length) => length,
+            Windows::Calendar(_) => windows.length(windows.at(now)),
+        }
     }
 
     /// The most that can be admitted at once: a bucket's capacity, else the amount.

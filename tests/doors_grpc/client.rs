@@ -51,6 +51,10 @@ impl Client {
             .enable_all()
             .build()
             .unwrap();
+        Client::on(runtime, socket)
+    }
+
+    pub(crate) fn on(runtime: Runtime, socket: &Path) -> Client {
         let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
         let channel = runtime.block_on(endpoint.connect()).unwrap();
         Client { runtime, channel }

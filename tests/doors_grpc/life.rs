@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use tidegate::protocol::grpc::SERVICE;
 use tidegate::protocol::grpc::messages::envoy::service::ratelimit::v3::rate_limit_response::Code as Told;
+use tidegate::protocol::grpc::quota::QUOTA_SERVICE;
 use tonic::Code;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -32,6 +33,7 @@ fn health_follows_readiness() {
     let client = Client::of(&gate.socket);
     assert_eq!(health(&client, ""), Ok(ServingStatus::Serving));
     assert_eq!(health(&client, SERVICE), Ok(ServingStatus::Serving));
+    assert_eq!(health(&client, QUOTA_SERVICE), Ok(ServingStatus::Serving));
     assert_eq!(health(&client, "other"), Err(Code::NotFound));
     let closed = "rules:\n  - {name: users, domain: shop, descriptors: [{key: user}], \
                   on_store_loss: closed, consistency: strict, \

@@ -25,6 +25,8 @@ pub enum Kind {
     Kong,
     /// It asks at the gRPC door, which the daemon then must have: [`GRPC_DOOR`].
     Envoy,
+    /// It decides by itself, and reports at the same door.
+    EnvoyByQuota,
 }
 
 /// Arguments that let a daemon have a gRPC door where gateways look for it.
@@ -68,7 +70,8 @@ impl Gateway {
                 Kind::Caddy => place.caddy(),
                 Kind::Traefik => place.traefik(),
                 Kind::Kong => place.kong(),
-                Kind::Envoy => place.envoy(),
+                Kind::Envoy => place.envoy_that_asks(),
+                Kind::EnvoyByQuota => place.envoy("envoy/rlqs.yaml", &[]),
             };
             let log = File::create(dir.path().join("log")).expect("a log file");
             let child = command
@@ -338,30 +341,29 @@ impl Place<'_> {
         command
     }
 
-    fn envoy(&self) -> Command {
-        let entry = format!(
-            "address: {}, port_value: {}",
-            self.addr.ip(),
-            self.addr.port()
-        );
+    fn envoy_that_asks(&self) -> Command {
+        let timeout = format!("timeout: {PATIENCE}");
+        self.envoy("envoy/envoy.yaml", &[("timeout: 0.05s", &timeout)])
+    }
+
+    fn envoy(&self, file: &str, replaced: &[(&str, &str)]) -> Command {
+        let at = |host: &str, port: &str| format!("address: {host}, port_value: {port}");
+        let entry = at(&self.addr.ip().to_string(), &self.addr.port().to_string());
         let (host, port) = self.backend.split_once(':').expect("a port");
-        let mut text = self.shipped(
-            "envoy/envoy.yaml",
-            &[
-                ("/run/tidegate/grpc.sock", &self.door("grpc.sock")),
-                (
-                    "address: 127.0.0.1, port_value: 8080",
-                    &format!("address: {host}, port_value: {port}"),
-                ),
-                ("address: 0.0.0.0, port_value: 10000", &entry),
-                ("port_value: 9901", "port_value: 0"),
-                ("timeout: 0.05s", &format!("timeout: {PATIENCE}")),
-            ],
-        );
+        let backend = at(host, port);
+        let socket = self.door("grpc.sock");
+        let mut all = vec![
+            ("/run/tidegate/grpc.sock", &*socket),
+            ("address: 127.0.0.1, port_value: 8080", &*backend),
+            ("address: 0.0.0.0, port_value: 10000", &*entry),
+            ("port_value: 9901", "port_value: 0"),
+        ];
+        all.extend(replaced);
+        let mut text = self.shipped(file, &all);
         if self.daemon.is_none() {
-            let filter = |name| format!("                  - name: envoy.filters.http.{name}\n");
-            let from = text.find(&filter("ratelimit")).expect("where it asks");
-            let to = text.find(&filter("router")).expect("where it passes on");
+            let filter = "                  - name: envoy.filters.http.";
+            let from = text.find(filter).expect("where it asks");
+            let to = text.rfind(filter).expect("where it passes on");
             text.replace_range(from..to, "");
         }
         let mut command = Command::new(tool("envoy"));

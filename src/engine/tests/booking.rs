@@ -61,6 +61,30 @@ fn left(engine: &Engine, now: Timestamp) -> u64 {
 const ALLOWED: Outcome = Outcome::Allowed { delay: Nanos::ZERO };
 
 #[test]
+fn what_lapsed_in_a_short_window_comes_back_to_the_longer_one_alone() {
+    let limits = "{requests: 100, window: 1m, algorithm: fixed_window}, \
+                  {requests: 90, window: 1d, algorithm: fixed_window}";
+    let engine = engine(&rule(limits));
+    assert_eq!(check(&engine, "a", 60, START), ALLOWED);
+    let next = secs(NEXT_MINUTE);
+    assert_eq!(check(&engine, "b", 20, next), ALLOWED);
+    assert_eq!(left(&engine, next), 10);
+    let lapsed = Entry::Lapsed {
+        at: START,
+        within: Nanos::from_secs(60),
+    };
+    // Of the day 80 were taken; the minute has 80 left, and keeps them.
+    assert_eq!(report(&engine, lapsed, 60, next), (ALLOWED, 70));
+    assert_eq!(check(&engine, "c", 70, next), ALLOWED);
+    assert_eq!(left(&engine, next), 0);
+    let of_nothing = Entry::Lapsed {
+        at: START,
+        within: Nanos::from_secs(86_400),
+    };
+    assert_eq!(report(&engine, of_nothing, 60, next).1, 0);
+}
+
+#[test]
 fn c36_a_settlement_beyond_the_limit_is_recorded_once_and_closes_it_until_the_window_ends() {
     let fixed = "{requests: 1000, window: 1m, algorithm: fixed_window}";
     let engine = engine(&rule(fixed));

@@ -51,6 +51,21 @@ struct Way {
     as_path: bool,
 }
 
+/// A step down a tree: the node it leads to, and how exactly the value was meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) to: usize,
+    pub(super) fit: Fit,
+}
+
+/// How exactly a value is meant by an entry, the most exactly first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fit {
+    One,
+    Start,
+    Any,
+}
+
 impl Domains {
     /// Adds `domain`, and the place of `entries` in it: descriptors with just these entries
     /// are for `rule`, or for none although others would match them less exactly. Of two
@@ -85,10 +100,35 @@ impl Domains {
 
     /// The rule for `descriptor`.
     pub(super) fn find(&self, descriptor: &Descriptor<'_>) -> Option<usize> {
-        let mut at = *self.roots.get(descriptor.domain)?;
+        let mut at = self.root(descriptor.domain)?;
         for (key, value) in descriptor.entries {
-            at = self.nodes[at].keys.get(*key)?.find(value)?;
+            at = self.step(at, key, value)?.to;
         }
+        self.rule(at)
+    }
+
+    /// The root of the tree of `domain`.
+    #[inline]
+    pub(super) fn root(&self, domain: &str) -> Option<usize> {
+        self.roots.get(domain).copied()
+    }
+
+    /// Where an entry leads from the node `at`.
+    #[inline]
+    pub(super) fn step(&self, at: usize, key: &str, value: &str) -> Option<Step> {
+        self.nodes[at].keys.get(key)?.find(value)
+    }
+
+    /// Whether a descriptor may end at the node `at`: there is a rule for it, or the files
+    /// name it without a limit, and nothing below it.
+    pub(super) fn is_end(&self, at: usize) -> bool {
+        let node = &self.nodes[at];
+        node.rule.is_some() || node.keys.is_empty()
+    }
+
+    /// The rule whose entries end at the node `at`.
+    #[inline]
+    pub(super) fn rule(&self, at: usize) -> Option<usize> {
         self.nodes[at].rule
     }
 }
@@ -119,26 +159,34 @@ impl Branch {
     }
 
     #[inline]
-    fn find(&self, value: &str) -> Option<usize> {
+    fn find(&self, value: &str) -> Option<Step> {
         if let Some(way) = self.one.get(value) {
-            return Some(way.to);
+            return Some(way.step(Fit::One));
         }
         if self.with_paths || self.starts.is_some() {
             return self.find_by_more(value);
         }
-        self.any.map(|way| way.to)
+        self.any.map(|way| way.step(Fit::Any))
     }
 
-    fn find_by_more(&self, value: &str) -> Option<usize> {
+    fn find_by_more(&self, value: &str) -> Option<Step> {
         let path = self.with_paths.then(|| path::normalise(value));
         let path = path.as_deref();
         let as_path = path.and_then(|path| self.one.get(path));
         if let Some(way) = as_path.filter(|way| way.as_path) {
-            return Some(way.to);
+            return Some(way.step(Fit::One));
         }
         let starts = self.starts.as_ref();
         let start = starts.and_then(|starts| starts.find(value, path));
-        start.or(self.any).map(|way| way.to)
+        let start = start.map(|way| way.step(Fit::Start));
+        start.or(self.any.map(|way| way.step(Fit::Any)))
+    }
+}
+
+impl Way {
+    #[inline]
+    const fn step(self, fit: Fit) -> Step {
+        Step { to: self.to, fit }
     }
 }
 

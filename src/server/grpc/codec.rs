@@ -1,10 +1,8 @@
-use prost::Message as _;
+use std::marker::PhantomData;
+
+use prost::Message;
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-
-use crate::protocol::grpc::messages::envoy::service::ratelimit::v3::{
-    RateLimitRequest, RateLimitResponse,
-};
 
 /// Most requests and responses fit into this; buffers grow by it where they do not.
 const BUFFER: usize = 1_024;
@@ -13,28 +11,38 @@ const ENOUGH: usize = 16 * 1_024;
 
 /// Requests and responses as bytes. What is no request is the client's fault.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Messages;
+pub(super) struct Messages<Q, A>(PhantomData<(Q, A)>);
 
-impl Codec for Messages {
-    type Encode = RateLimitResponse;
-    type Decode = RateLimitRequest;
-    type Encoder = Messages;
-    type Decoder = Messages;
-
-    fn encoder(&mut self) -> Messages {
-        Messages
-    }
-
-    fn decoder(&mut self) -> Messages {
-        Messages
+impl<Q, A> Messages<Q, A> {
+    pub(super) const fn new() -> Messages<Q, A> {
+        Messages(PhantomData)
     }
 }
 
-impl Encoder for Messages {
-    type Item = RateLimitResponse;
+impl<Q, A> Codec for Messages<Q, A>
+where
+    Q: Message + Default + Send + 'static,
+    A: Message + Send + 'static,
+{
+    type Encode = A;
+    type Decode = Q;
+    type Encoder = Messages<Q, A>;
+    type Decoder = Messages<Q, A>;
+
+    fn encoder(&mut self) -> Messages<Q, A> {
+        Messages::new()
+    }
+
+    fn decoder(&mut self) -> Messages<Q, A> {
+        Messages::new()
+    }
+}
+
+impl<Q, A: Message> Encoder for Messages<Q, A> {
+    type Item = A;
     type Error = Status;
 
-    fn encode(&mut self, item: RateLimitResponse, buf: &mut EncodeBuf<'_>) -> Result<(), Status> {
+    fn encode(&mut self, item: A, buf: &mut EncodeBuf<'_>) -> Result<(), Status> {
         item.encode(buf)
             .map_err(|error| Status::internal(error.to_string()))
     }
@@ -44,12 +52,12 @@ impl Encoder for Messages {
     }
 }
 
-impl Decoder for Messages {
-    type Item = RateLimitRequest;
+impl<Q: Message + Default, A> Decoder for Messages<Q, A> {
+    type Item = Q;
     type Error = Status;
 
-    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<RateLimitRequest>, Status> {
-        RateLimitRequest::decode(buf)
+    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<Q>, Status> {
+        Q::decode(buf)
             .map(Some)
             .map_err(|error| Status::invalid_argument(error.to_string()))
     }

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Incoming;
 use hyper::{Request, Response};
@@ -11,6 +11,7 @@ use tonic::server::NamedService;
 use tonic_reflection::server::Builder;
 
 use super::Answering;
+use super::quota::Quotas;
 use crate::protocol::grpc::DESCRIPTIONS;
 use crate::protocol::text::Shown;
 
@@ -22,6 +23,7 @@ pub(in crate::server) struct Gateway {
     /// The unknown domains that were named in the log.
     named: Mutex<HashSet<Box<str>>>,
     reflections: Vec<(&'static str, Reflect)>,
+    quotas: Arc<Quotas>,
 }
 
 /// Tells of the services that there are.
@@ -35,7 +37,13 @@ impl Gateway {
                 tracing::error!(%error, "the gRPC door does not tell of its services");
                 Vec::new()
             }),
+            quotas: Arc::new(Quotas::new()),
         }
+    }
+
+    /// What the streams of gateways that decide by assignments share.
+    pub(in crate::server) fn quotas(&self) -> &Arc<Quotas> {
+        &self.quotas
     }
 
     /// Says in the log, once for each domain, that no rule is for it.

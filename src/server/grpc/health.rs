@@ -10,6 +10,7 @@ use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::protocol::grpc::SERVICE;
+use crate::protocol::grpc::quota::QUOTA_SERVICE;
 use crate::server::{Readiness, told};
 
 /// How often those who watch are told of changes, at most.
@@ -24,8 +25,8 @@ pub(super) struct OwnHealth {
 
 fn status(service: &str, readiness: &Readiness) -> ServingStatus {
     match service {
-        "" | SERVICE if readiness.is_ready() => ServingStatus::Serving,
-        "" | SERVICE => ServingStatus::NotServing,
+        "" | SERVICE | QUOTA_SERVICE if readiness.is_ready() => ServingStatus::Serving,
+        "" | SERVICE | QUOTA_SERVICE => ServingStatus::NotServing,
         _ => ServingStatus::ServiceUnknown,
     }
 }

@@ -29,7 +29,7 @@ const MARGIN: (u32, Duration) = (5, Duration::from_millis(5));
 
 /// Answers one call of `ShouldRateLimit`.
 pub(super) async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
-    let mut grpc = Grpc::new(Messages).max_decoding_message_size(MAX_MESSAGE);
+    let mut grpc = Grpc::new(Messages::new()).max_decoding_message_size(MAX_MESSAGE);
     grpc.unary(ShouldRateLimit(shared), request).await
 }
 

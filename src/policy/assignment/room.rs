@@ -1,0 +1,86 @@
+use crate::policy::Supply;
+use crate::units::{Cost, Nanos};
+
+/// The limit that decides, as it is at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// What it supplies in a period.
+    pub amount: u64,
+    /// What it would admit now.
+    pub remaining: u64,
+    /// Its window, or the time in which it supplies its amount.
+    pub period: Nanos,
+    /// How long until all of it is available again; zero where nothing is used.
+    pub reset_after: Nanos,
+    /// How long until it admits anything, where it admits nothing now.
+    pub retry_after: Option<Nanos>,
+    /// How it gets its room back.
+    pub supply: Supply,
+}
+
+impl Room {
+    /// What it supplies in so long a time, on average.
+    pub(super) fn supplied(&self, span: Nanos) -> f64 {
+        self.amount as f64 * span.as_secs_f64() / self.period.as_secs_f64()
+    }
+}
+
+/// All subscribers of one bucket on this node, the one in question among them.
+#[derive(Clone, Copy, Debug)]
+pub struct Peers {
+    /// How many there are.
+    pub subscribers: u32,
+    /// The sum of their demands, per second.
+    pub demand: f64,
+    /// The sum of what is [left](super::Subscriber::left) to them.
+    pub left: Cost,
+    /// The sum of what they [wait](super::Subscriber::waits) for.
+    pub waiting: f64,
+    /// Live nodes, this one among them.
+    pub nodes: u32,
+}
+
+impl Peers {
+    /// What of a `pool` is for one that waits for so much, where the limit supplies so much a
+    /// second, bit by bit: who looks first leaves the others what has come while they waited,
+    /// and all share the rest by demand.
+    pub(super) fn flow(&self, pool: f64, a_second: f64, waits: f64, demand: f64) -> f64 {
+        let share = if demand < self.demand {
+            demand / self.demand
+        } else {
+            1.0
+        };
+        if self.demand <= 0.0 || self.waiting <= 0.0 {
+            return pool * share;
+        }
+        let come = (a_second * self.waiting / self.demand).min(pool);
+        come * (waits / self.waiting).min(1.0) + (pool - come) * share
+    }
+
+    /// What of a `pool`, of which so much is `spoken_for` by the demand of all, is for one
+    /// with this `demand`: what it may have if it needs it, and what it may have in any case.
+    ///
+    /// Where there is enough, each one's part of the rest is half by demand and half the same
+    /// for all, and for one who is not here yet.
+    pub(super) fn part(&self, pool: f64, spoken_for: f64, demand: f64) -> (f64, f64) {
+        let share = if demand < self.demand {
+            demand / self.demand
+        } else {
+            1.0
+        };
+        let free = (pool - spoken_for).max(0.0);
+        let by_demand = (pool - free / 2.0) * share;
+        (by_demand, free / 2.0 / (f64::from(self.subscribers) + 1.0))
+    }
+}
+
+/// What is to be done at the limit before a subscriber is told anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Take this much from it.
+    Take(Cost),
+    /// Give this much back to it.
+    GiveBack(Cost),
+    /// Nothing.
+    Keep,
+}
