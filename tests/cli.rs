@@ -701,6 +701,8 @@ fn check_and_explain_know_descriptors() {
     assert_eq!(code(&other), 0);
     let explained = place.run(["explain", "--domain", "shop"]);
     assert!(stdout(&explained).contains("no, it is for other descriptors"));
+    let explained = place.run(["explain", "--domain", "other"]);
+    assert!(stdout(&explained).contains("no, it is for descriptors of another domain"));
     let unknown = place.run(["check", "--domain", "other"]);
     assert_eq!(code(&unknown), 0);
 }

@@ -2,13 +2,18 @@
 
 use std::fmt;
 
+use serde_json::json;
+
 use super::store_url::StoreUrl;
+use crate::rules::RuleSet;
 use crate::server::{Address, Door};
 
 /// What is served, where, and one command to try.
 pub(super) struct Banner<'a> {
     /// The rules' names, each once.
     pub(super) rules: &'a [&'a str],
+    /// What can be asked, as a body of JSON; `None` without rules.
+    pub(super) question: Option<String>,
     /// Where they are written, for people.
     pub(super) rules_from: &'a str,
     /// Where the fleet counts, and its name; `None` for this node alone.
@@ -39,17 +44,29 @@ impl fmt::Display for Banner<'_> {
             writeln!(f, "  {:<5} {address}", door.name())?;
         }
         let http = self.doors.iter().find(|(door, _)| *door == Door::Http);
-        match (self.rules, http) {
-            ([rule, ..], Some((_, address))) => writeln!(f, "Try: {}", curl(address, rule)),
+        match (&self.question, http) {
+            (Some(body), Some((_, address))) => writeln!(f, "Try: {}", curl(address, body)),
             _ => Ok(()),
         }
     }
 }
 
+/// A question that the first of the rules answers.
+pub(super) fn question(rules: &RuleSet) -> Option<String> {
+    let body = match rules.first_descriptor() {
+        Some((domain, entries)) => {
+            let entries = entries.iter();
+            let entries = entries.map(|(key, value)| json!({ "key": key, "value": value }));
+            json!({ "domain": domain, "entries": entries.collect::<Vec<_>>() })
+        }
+        None => json!({ "rule": rules.names().next()?, "key": "alice" }),
+    };
+    Some(body.to_string())
+}
+
 /// A command line that asks once.
-fn curl(address: &Address, rule: &str) -> String {
-    let body = serde_json::json!({ "rule": rule, "key": "alice" });
-    let body = shell_quoted(&body.to_string());
+fn curl(address: &Address, body: &str) -> String {
+    let body = shell_quoted(body);
     match address {
         Address::Unix(path) => format!(
             "curl -s --unix-socket {} http://localhost/v1/check -d {body}",
@@ -77,12 +94,12 @@ mod tests {
     fn the_command_to_try_survives_a_shell() {
         let address = Address::Unix("/tmp/it's here/http.sock".into());
         assert_eq!(
-            curl(&address, "orders"),
+            curl(&address, r#"{"rule":"orders","key":"alice"}"#),
             r#"curl -s --unix-socket '/tmp/it'\''s here/http.sock' http://localhost/v1/check -d '{"rule":"orders","key":"alice"}'"#
         );
         assert_eq!(
-            curl(&"127.0.0.1:80".parse().unwrap(), "a"),
-            r#"curl -s http://127.0.0.1:80/v1/check -d '{"rule":"a","key":"alice"}'"#
+            curl(&"127.0.0.1:80".parse().unwrap(), "{}"),
+            "curl -s http://127.0.0.1:80/v1/check -d '{}'"
         );
     }
 }

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
-use super::banner::Banner;
+use super::banner::{self, Banner};
 use super::config::{self, Config, Fault, LogFormat, Origin, Settings};
 use super::digest::Digest;
 use super::exit::Exit;
@@ -178,13 +178,7 @@ async fn live(
     };
     let counters = Arc::new(Counters::new(settings.max_keys, fleet));
     let observer = Arc::new(Observer::new(&rules));
-    announce(
-        &settings,
-        &file,
-        &rules_from,
-        &config::rule_names(&rules),
-        &bound,
-    );
+    announce(&settings, &file, &rules_from, &rules, &bound);
     let secret = &started.defaults.secret;
     let engine = Engine::new(rules, Arc::clone(&counters), secret)
         .paced(settings.pace)
@@ -311,7 +305,7 @@ async fn live(
 }
 
 /// Says what is served and where: one line of log, and for people the banner.
-fn announce(settings: &Settings, file: &str, rules_from: &str, rules: &[&str], bound: &Bound) {
+fn announce(settings: &Settings, file: &str, rules_from: &str, rules: &RuleSet, bound: &Bound) {
     let doors: Vec<(Door, Address)> = bound
         .addresses()
         .map(|(door, address)| (door, address.clone()))
@@ -323,7 +317,7 @@ fn announce(settings: &Settings, file: &str, rules_from: &str, rules: &[&str], b
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         config = file,
-        rules = rules.len(),
+        rules = rules.names().count(),
         listening = listening.join(" "),
         store = settings.store.as_ref().map(tracing::field::display),
         fleet = settings.fleet,
@@ -332,7 +326,8 @@ fn announce(settings: &Settings, file: &str, rules_from: &str, rules: &[&str], b
     );
     if settings.log_format == LogFormat::Text {
         let banner = Banner {
-            rules,
+            rules: &config::rule_names(rules),
+            question: banner::question(rules),
             rules_from,
             store: settings
                 .store

@@ -5,6 +5,8 @@ mod entry;
 mod many;
 mod unordered;
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
 use super::caller::Caller;
@@ -187,6 +189,15 @@ impl RuleSet {
         replaced
     }
 
+    /// What the first rule can be asked about, if it is for descriptors: its domain, and
+    /// entries by key and value.
+    pub fn first_descriptor(&self) -> Option<(&str, Vec<(&str, Cow<'_, str>)>)> {
+        let by = self.rules.first()?.by_descriptor.as_deref()?;
+        let entries = by.entries.iter();
+        let pairs = entries.map(|entry| (&*entry.key, entry.values.example()));
+        Some((&by.domain, pairs.collect()))
+    }
+
     /// The names of the rules that have seen about 1,000 or more distinct paths with queries,
     /// each of which they count on its own.
     pub fn with_many_paths(&self) -> impl Iterator<Item = &str> {
@@ -213,7 +224,7 @@ impl RuleSet {
                 return RuleExplained::not(rule, Why::NotEnabled);
             }
             if found != Some(index) {
-                return RuleExplained::not(rule, Why::Descriptor);
+                return RuleExplained::not(rule, by.why_not(descriptor));
             }
             let identity = by.identity(descriptor.entries);
             if !rule.is_for(|hasher| Some(hasher.key(&identity))) {
@@ -243,6 +254,17 @@ impl RuleSet {
 }
 
 impl ByDescriptor {
+    /// Why the rule is not for `descriptor`.
+    fn why_not(&self, descriptor: &Descriptor<'_>) -> Why<'static> {
+        if *self.domain != *descriptor.domain {
+            return Why::Domain;
+        }
+        let mut pairs = self.entries.iter().zip(descriptor.entries);
+        let same = self.entries.len() == descriptor.entries.len()
+            && pairs.all(|(entry, (key, value))| *entry.key == **key && entry.holds(value));
+        if same { Why::Fewer } else { Why::Descriptor }
+    }
+
     /// Who is counted where `entries`, which match, are asked about.
     fn identity(&self, entries: &[(&str, &str)]) -> EncodedIdentity {
         let mut identity = EncodedIdentity::default();

@@ -53,6 +53,10 @@ pub enum Why<'r> {
     CallerTolerated,
     /// It is for descriptors, and for others.
     Descriptor,
+    /// It is for descriptors of another domain.
+    Domain,
+    /// It is for such descriptors, but another rule, or an exemption, is for fewer of them.
+    Fewer,
     /// It is for described requests, and no descriptor.
     Described,
 }
@@ -72,6 +76,8 @@ impl Why<'_> {
             Why::CallerDenied => "caller_denied",
             Why::CallerTolerated => "caller_tolerated",
             Why::Descriptor => "descriptor",
+            Why::Domain => "domain",
+            Why::Fewer => "fewer",
             Why::Described => "described",
         }
     }

@@ -114,6 +114,8 @@ fn reason(why: &str, rule: &RuleTold) -> String {
             "something is missing of the caller, but none of its limits may refuse"
         }
         "descriptor" => "it is for other descriptors",
+        "domain" => "it is for descriptors of another domain",
+        "fewer" => "another rule or an exemption for fewer of these descriptors comes first",
         "described" => "it is for requests, which a descriptor does not describe",
         other => other,
     };

@@ -60,8 +60,8 @@ impl Peers {
     /// What of a `pool`, of which so much is `spoken_for` by the demand of all, is for one
     /// with this `demand`: what it may have if it needs it, and what it may have in any case.
     ///
-    /// Where there is enough, each one's part of the rest is half by demand and half the same
-    /// for all, and for one who is not here yet.
+    /// Where there is enough, half of the rest is for those who are here, the same for all;
+    /// who is not here yet finds the other half.
     pub(super) fn part(&self, pool: f64, spoken_for: f64, demand: f64) -> (f64, f64) {
         let share = if demand < self.demand {
             demand / self.demand
@@ -70,7 +70,7 @@ impl Peers {
         };
         let free = (pool - spoken_for).max(0.0);
         let by_demand = (pool - free / 2.0) * share;
-        (by_demand, free / 2.0 / (f64::from(self.subscribers) + 1.0))
+        (by_demand, free / 2.0 / f64::from(self.subscribers.max(1)))
     }
 }
 

@@ -55,6 +55,19 @@ impl Entry {
         }
     }
 
+    /// Whether it is for `value`, where no other entry is.
+    pub(super) fn holds(&self, value: &str) -> bool {
+        let spelled = match self.as_path {
+            true => path::normalise(value),
+            false => value.into(),
+        };
+        match &self.values {
+            Values::Any => true,
+            Values::One(one) => **one == *spelled,
+            Values::Start { start, .. } => spelled.starts_with(&**start),
+        }
+    }
+
     /// Whether each value that may come has a counter of its own.
     pub(super) fn is_open(&self) -> bool {
         match self.values {
@@ -72,6 +85,15 @@ impl Values {
             Values::Any => None,
             Values::One(value) => Some((&**value).into()),
             Values::Start { start, .. } => Some(format!("{start}*").into()),
+        }
+    }
+
+    /// One of them.
+    pub(super) fn example(&self) -> Cow<'_, str> {
+        match self {
+            Values::Any => "alice".into(),
+            Values::One(value) => (&**value).into(),
+            Values::Start { start, .. } => format!("{start}1").into(),
         }
     }
 }
