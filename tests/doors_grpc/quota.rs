@@ -137,11 +137,12 @@ fn streams_share_what_there_is_and_use_it_up() {
 }
 
 #[test]
-fn what_a_stream_holds_goes_back_when_it_is_gone() {
+fn what_a_stream_holds_goes_back_when_it_is_gone_and_nobody_comes_for_it() {
     let gate = Gate::start(RULES, &[]);
     let mut stream = Stream::open(&gate.socket);
     let tokens = stream.ask(&USER, 1, 0).lump();
     assert_eq!(left_of_user(&gate), 99 - tokens);
+    stream.settle_in(&USER);
     drop(stream);
     wait_until("what was held to come back", || left_of_user(&gate) == 99);
     for gauge in ["held_requests", "subscribers", "counters"] {

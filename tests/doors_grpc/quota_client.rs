@@ -145,6 +145,22 @@ impl Stream {
         self.told(bucket)
     }
 
+    /// Reports so often that the daemon knows how often; what it says is not heard.
+    pub(crate) fn settle_in(&mut self, bucket: &[(&str, &str)]) {
+        for _ in 0..3 {
+            self.report(bucket, 0, 0);
+        }
+        // What was said of them comes before this.
+        assert_eq!(self.ask(&[("free", "x")], 0, 0), Told::AllowAll);
+        self.told.clear();
+    }
+
+    /// Ends the stream from this side, and waits for the other one to have ended it.
+    pub(crate) fn hang_up(mut self) {
+        self.reports = unbounded_channel().0;
+        assert_eq!(self.end(), None);
+    }
+
     /// The code that the stream ends with.
     pub(crate) fn end(&mut self) -> Option<tonic::Code> {
         loop {
