@@ -74,12 +74,10 @@ fn what_a_short_window_did_not_use_goes_back_to_the_long_one() {
 fn what_nobody_asks_for_is_abandoned_and_goes_back() {
     let gate = Gate::start(&rules(100, "1s"), &[]);
     let mut stream = Stream::open(&gate.socket);
-    stream.report(&USER, 1, 0);
+    stream.ask(&USER, 1, 0);
     // So that it is not waited for longer than anybody is.
-    stream.settle_in(&USER);
+    stream.settle_in(&gate, &USER);
     while stream.told(&USER) != Told::Abandoned {}
-    stream.report(&[("free", "x")], 0, 0);
-    assert_eq!(stream.told(&[("free", "x")]), Told::AllowAll);
     for gauge in ["subscribers", "held_requests"] {
         let name = format!("tidegate_quota_{gauge}");
         assert_eq!(gate.daemon.metric(&name, &[]), 0.0, "{name}");

@@ -87,7 +87,7 @@ fn what_ends_with_its_short_window_goes_back_to_the_long_one() {
     let gate = Gate::start(rules, &[]);
     let mut stream = Stream::open(&gate.socket);
     assert!(stream.ask(&USER, 1, 0).lump() > 0);
-    stream.settle_in(&USER);
+    stream.settle_in(&gate, &USER);
     stream.hang_up();
     assert!(held(&gate) > 0);
     wait_until("all to be given back", || left(&gate) == 899);
