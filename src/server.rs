@@ -220,6 +220,7 @@ impl Bound {
         readiness.clear(Reason::Starting);
         shutdown.await;
         readiness.raise(Reason::Draining);
+        shared.gateway.quotas().close();
         // Nobody listening any more is as good as everybody told.
         let _ = stop_data.send(true);
         let mut cut = 0;

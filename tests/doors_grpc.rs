@@ -30,3 +30,5 @@ mod quota_envoy;
 mod quota_hostile;
 #[path = "doors_grpc/quota_life.rs"]
 mod quota_life;
+#[path = "doors_grpc/quota_parked.rs"]
+mod quota_parked;

@@ -137,13 +137,26 @@ fn streams_share_what_there_is_and_use_it_up() {
 }
 
 #[test]
-fn what_a_stream_holds_goes_back_when_it_is_gone() {
+fn what_a_stream_holds_goes_back_when_it_is_gone_and_nobody_comes_for_it() {
     let gate = Gate::start(RULES, &[]);
     let mut stream = Stream::open(&gate.socket);
     let tokens = stream.ask(&USER, 1, 0).lump();
     assert_eq!(left_of_user(&gate), 99 - tokens);
+    stream.settle_in(&gate, &USER);
+    // What it is told now lives for two seconds.
+    stream.report(&USER, tokens, 99);
+    let labels = [("rule", "users"), ("outcome", "allowed")];
+    wait_until("its use to be counted", || {
+        let name = "tidegate_quota_requests_total";
+        gate.daemon.metric(name, &labels) == 1.0 + tokens as f64
+    });
+    wait_until("it to be assigned more", || {
+        left_of_user(&gate) < 99 - tokens
+    });
     drop(stream);
-    wait_until("what was held to come back", || left_of_user(&gate) == 99);
+    wait_until("what was held to come back", || {
+        left_of_user(&gate) == 99 - tokens
+    });
     for gauge in ["held_requests", "subscribers", "counters"] {
         let name = format!("tidegate_quota_{gauge}");
         assert_eq!(gate.daemon.metric(&name, &[]), 0.0, "{name}");

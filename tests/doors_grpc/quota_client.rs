@@ -17,7 +17,8 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use crate::client::Client;
+use crate::client::{Client, Gate};
+use crate::kit::wait_until;
 
 /// Nothing that is waited for takes so long, on however busy a machine.
 const EVER: Duration = Duration::from_secs(120);
@@ -143,6 +144,23 @@ impl Stream {
     pub(crate) fn ask(&mut self, bucket: &[(&str, &str)], allowed: u64, denied: u64) -> Told {
         self.report(bucket, allowed, denied);
         self.told(bucket)
+    }
+
+    /// Reports so often that the daemon knows how often: what it says then does not live for
+    /// long.
+    pub(crate) fn settle_in(&self, gate: &Gate, bucket: &[(&str, &str)]) {
+        let reports = || gate.daemon.metric("tidegate_quota_reports_total", &[]);
+        let before = reports();
+        for _ in 0..3 {
+            self.report(bucket, 0, 0);
+        }
+        wait_until("the reports to come", || reports() == before + 3.0);
+    }
+
+    /// Ends the stream from this side, and waits for the other one to have ended it.
+    pub(crate) fn hang_up(mut self) {
+        self.reports = unbounded_channel().0;
+        assert_eq!(self.end(), None);
     }
 
     /// The code that the stream ends with.

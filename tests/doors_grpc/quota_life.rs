@@ -2,12 +2,12 @@
 //! that change.
 
 use crate::client::{Client, Gate, descriptor, request, told, with_hits};
-use crate::kit::{Redis, http, wait_until};
+use crate::kit::{http, wait_until};
 use crate::quota_client::{Stream, Told};
 
-const USER: [(&str, &str); 1] = [("user", "al")];
+pub(crate) const USER: [(&str, &str); 1] = [("user", "al")];
 
-fn rules(requests: u64, window: &str) -> String {
+pub(crate) fn rules(requests: u64, window: &str) -> String {
     format!(
         "rules:\n  - {{name: users, domain: shop, descriptors: [{{key: user}}], \
          limits: {{requests: {requests}, window: {window}, algorithm: fixed_window}}}}\n"
@@ -15,7 +15,7 @@ fn rules(requests: u64, window: &str) -> String {
 }
 
 /// What the user's limit has left.
-fn left(gate: &Gate) -> u64 {
+pub(crate) fn left(gate: &Gate) -> u64 {
     let peek = with_hits(0, &descriptor(&USER));
     let response = Client::of(&gate.socket).ask(request(&[peek])).unwrap();
     told(&response).1[0].1.into()
@@ -74,10 +74,10 @@ fn what_a_short_window_did_not_use_goes_back_to_the_long_one() {
 fn what_nobody_asks_for_is_abandoned_and_goes_back() {
     let gate = Gate::start(&rules(100, "1s"), &[]);
     let mut stream = Stream::open(&gate.socket);
-    stream.report(&USER, 1, 0);
-    while stream.told(&USER) != Told::Abandoned {
-        stream.report(&USER, 0, 0);
-    }
+    stream.ask(&USER, 1, 0);
+    // So that it is not waited for longer than anybody is.
+    stream.settle_in(&gate, &USER);
+    while stream.told(&USER) != Told::Abandoned {}
     for gauge in ["subscribers", "held_requests"] {
         let name = format!("tidegate_quota_{gauge}");
         assert_eq!(gate.daemon.metric(&name, &[]), 0.0, "{name}");
@@ -105,40 +105,6 @@ fn rules_that_change_hold_for_the_next_assignment() {
     assert_eq!(stream.ask(&USER, 1, 0), Told::AllowAll);
     apply(&rules(0, "30d"));
     assert_eq!(stream.ask(&USER, 1, 0), Told::DenyAll);
-}
-
-#[test]
-fn what_is_held_goes_back_before_the_daemon_tells_the_store_the_last_time() {
-    let redis = Redis::start();
-    let url = redis.url();
-    let limit = rules(100, "30d");
-    let mut gate = Gate::start(&limit, &["--store", &url]);
-    let mut stream = Stream::open(&gate.socket);
-    let tokens = stream.ask(&USER, 1, 0).lump();
-    assert!(tokens > 0);
-    assert!(gate.daemon.terminate().success());
-    assert_eq!(stream.end(), None);
-    assert!(gate.daemon.log().contains("connections_cut=0"));
-    let gate = Gate::start(&limit, &["--store", &url]);
-    // It hears of the fleet's count when it has something to say itself.
-    let one = request(&[descriptor(&USER)]);
-    Client::of(&gate.socket).ask(one).unwrap();
-    wait_until("the fleet's count", || left(&gate) == 98);
-}
-
-#[test]
-fn an_old_connection_ends_its_streams_and_what_was_used_meanwhile_counts() {
-    let gate = Gate::start(&rules(100, "30d"), &["--max-connection-age", "200ms"]);
-    let mut stream = Stream::open(&gate.socket);
-    let tokens = stream.ask(&USER, 1, 0).lump();
-    assert_eq!(stream.end(), None);
-    wait_until("what was held to come back", || left(&gate) == 99);
-    // The gateway goes on with what it was assigned, and reports it on another stream.
-    let next = Stream::open(&gate.socket);
-    next.report(&USER, tokens, 0);
-    wait_until("it to be counted", || left(&gate) <= 99 - tokens);
-    drop(next);
-    wait_until("the rest to come back", || left(&gate) == 99 - tokens);
 }
 
 #[test]

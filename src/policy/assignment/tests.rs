@@ -1,3 +1,5 @@
+mod parting;
+
 use proptest::prelude::*;
 
 use super::*;

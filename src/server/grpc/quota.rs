@@ -2,12 +2,14 @@
 
 mod bucket;
 mod counted;
+mod parked;
 mod registry;
 mod session;
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
 use hyper::body::Incoming;
@@ -22,9 +24,16 @@ use crate::protocol::grpc::messages::envoy::service::rate_limit_quota::v3::RateL
 use crate::protocol::grpc::quota::{MAX_REPORTS, Reports};
 use crate::server::Shared;
 use crate::server::observer::LeftOut;
+use crate::units::Nanos;
 use session::Session;
 
 pub(super) use registry::Quotas;
+
+/// How long the looks of one turn wait for the store together. Limits that are not answered
+/// go by their policy.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest sleep: the fleet's clock may be put forward meanwhile.
+const LONGEST: Nanos = Nanos::from_secs(60);
 
 /// Answers one call of `StreamRateLimitQuotas`, which lasts until the gateway ends it or
 /// `ended` says so.
@@ -65,10 +74,13 @@ impl StreamingService<Reports> for StreamQuotas {
         let (sender, receiver) = mpsc::channel(1);
         let session = Session::new(Arc::clone(&self.shared), sender);
         let (ended, place) = (self.ended.clone(), self.place.take());
+        let shared = Arc::clone(&self.shared);
         // In a task of its own: what is held goes back although the connection is gone.
         self.shared.gateway.quotas().spawn(async move {
-            let _place = place;
             session.run(call.into_inner(), ended).await;
+            drop(place);
+            let quotas = shared.gateway.quotas();
+            quotas.parked().keep(&shared.services).await;
         });
         let answers = stream::unfold(receiver, |mut receiver| async move {
             let told = receiver.recv().await?;

@@ -20,7 +20,7 @@ pub(super) struct Subscribed {
     /// What was taken, not given back, and not reported as used.
     taken: Cost,
     /// When it was last reported.
-    reported: Timestamp,
+    pub(super) reported: Timestamp,
 }
 
 /// What comes of a look at a bucket.
@@ -114,14 +114,41 @@ impl Subscribed {
         }
     }
 
-    /// Gives back all that is held.
+    /// Until when the gateway may spend what it was assigned if it hears nothing more; `None`
+    /// if it was assigned nothing.
+    pub(super) fn spends_until(&self) -> Option<Timestamp> {
+        self.subscriber.spends_until()
+    }
+
+    /// Goes on on another stream.
+    pub(super) fn resume(&mut self) {
+        self.subscriber.resume();
+    }
+
+    /// Gives back all that was taken and not reported as used, to those limits where it
+    /// counts yet.
     pub(super) async fn end(mut self, services: &Services, bucket: &Bucket, deadline: Instant) {
+        if self.taken.is_peek() {
+            return;
+        }
         let here = Here {
             services,
             bucket,
             deadline,
         };
+        let said = here.act(Act::Look { reported: None }).await;
+        if self.counter != said.counter {
+            // By rules that are gone, and their counters too.
+            return;
+        }
+        if let Some(room) = said.room() {
+            self.subscriber.lapse(&room, services.clock.now());
+        }
         self.give_back(&here, self.subscriber.held()).await;
+        if let Some(within) = said.shortest_of_several.filter(|_| !self.taken.is_peek()) {
+            let (cost, at) = (self.taken, self.reported);
+            here.act(Act::Lapsed { cost, at, within }).await;
+        }
     }
 
     /// What it holds of another counter is of rules that are gone, and their counters too.

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use super::parked::Parked;
 use crate::policy::assignment::Peers;
 use crate::server::observer::QuotaGauges;
 use crate::units::{Cost, Key, MapHasher, Timestamp};
 
 /// The most streams at once: a gateway has one.
 const MAX_STREAMS: usize = 256;
-/// The most subscribers of all streams: buckets that have assignments.
+/// The most subscribers: buckets that have assignments, of all streams and parked.
 const MAX_SUBSCRIBERS: usize = 16_384;
 
 /// What all streams share: who draws on which counter, and how much.
@@ -19,6 +20,7 @@ pub(in crate::server) struct Quotas {
     counters: Mutex<Counters>,
     streams: Arc<Semaphore>,
     sessions: Mutex<JoinSet<()>>,
+    parked: Parked,
     gauges: QuotaGauges,
     /// Whether the log says that there are too many.
     told_of_too_many: AtomicBool,
@@ -91,6 +93,7 @@ impl Quotas {
             counters: Mutex::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             sessions: Mutex::default(),
+            parked: Parked::default(),
             gauges: QuotaGauges::new(),
             told_of_too_many: AtomicBool::new(false),
         }
@@ -109,8 +112,6 @@ impl Quotas {
     pub(super) fn seat(self: &Arc<Quotas>) -> Option<Seat> {
         let mut counters = self.lock();
         if counters.subscribers >= MAX_SUBSCRIBERS {
-            drop(counters);
-            self.too_many();
             return None;
         }
         counters.subscribers += 1;
@@ -143,7 +144,18 @@ impl Quotas {
         sessions.spawn(session);
     }
 
-    /// Waits for the end of all streams, after which none holds anything.
+    /// What streams that are over have left.
+    pub(super) fn parked(&self) -> &Parked {
+        &self.parked
+    }
+
+    /// From now on what a stream leaves goes back at once, and what is parked too.
+    pub(in crate::server) fn close(&self) {
+        self.parked.close();
+    }
+
+    /// Waits for the end of all streams, after which, once [closed](Quotas::close), nobody
+    /// holds anything.
     pub(in crate::server) async fn ended(&self) {
         let mut sessions = std::mem::take(&mut *self.sessions());
         while sessions.join_next().await.is_some() {}

@@ -8,26 +8,21 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status, Streaming};
 
-use super::Told;
 use super::bucket::{Looked, Subscribed};
 use super::counted::{Act, act};
+use super::{LONGEST, PATIENCE, Told};
 use crate::protocol::grpc::messages::envoy::service::rate_limit_quota::v3::RateLimitQuotaResponse;
 use crate::protocol::grpc::quota::{
     Bucket, Read, Reports, Word, abandoned, assigned, assigned_anew,
 };
 use crate::server::observer::{BadKind, Door, LeftOut};
 use crate::server::{Shared, told};
-use crate::units::{Cost, Nanos, Timestamp};
+use crate::units::{Cost, Timestamp};
 
 /// The most buckets of one stream that have assignments.
 const MAX_BUCKETS: usize = 4_096;
 /// So many assignments go in one message.
 const MAX_ACTIONS: usize = 128;
-/// How long the looks of one turn wait for the store together. Limits that are not answered
-/// go by their policy.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The longest sleep: the fleet's clock may be put forward meanwhile.
-const LONGEST: Nanos = Nanos::from_secs(60);
 
 /// One stream of reports, and the assignments of its buckets.
 pub(super) struct Session {
@@ -62,7 +57,7 @@ impl Session {
     }
 
     /// Lives until the gateway ends the stream, is gone, or `ended` says so. At the end it
-    /// gives back all that is held.
+    /// parks all buckets.
     pub(super) async fn run(
         mut self,
         mut reports: Streaming<Reports>,
@@ -92,7 +87,7 @@ impl Session {
                 break;
             }
         }
-        self.give_all_back().await;
+        self.park().await;
     }
 
     async fn heard(&mut self, heard: Result<Option<Reports>, Status>) -> Result<(), Gone> {
@@ -149,7 +144,8 @@ impl Session {
         let mut looks = Looks::default();
         let mut taken = 0;
         for (bucket, reported) in usages {
-            let look: BoxFuture<'_, Turn> = match self.taken_or_new(&bucket, taken) {
+            let look: BoxFuture<'_, Turn> = match self.taken_or_new(&bucket, taken, deadline).await
+            {
                 Some((bucket, subscribed)) => {
                     taken += 1;
                     let look = look(&shared, bucket, subscribed, Some(reported), deadline);
@@ -190,12 +186,13 @@ impl Session {
         self.tell(turns).await
     }
 
-    /// Takes the bucket out, to be looked at, or makes it, where so many are out already;
-    /// `None` if there are too many.
-    fn taken_or_new(
+    /// Takes the bucket out, to be looked at, where so many are out already; or takes over
+    /// what an earlier stream has left of it, or makes it. `None` if there are too many.
+    async fn taken_or_new(
         &mut self,
         bucket: &Arc<Bucket>,
         taken: usize,
+        deadline: Instant,
     ) -> Option<(Arc<Bucket>, Subscribed)> {
         if let Some((bucket, entry)) = self.buckets.remove_entry(bucket) {
             let due = (entry.due, bucket);
@@ -207,8 +204,24 @@ impl Session {
             quotas.too_many();
             return None;
         }
-        let now = self.shared.services.clock.now();
-        let subscribed = Subscribed::new(quotas.seat()?, now);
+        let services = &self.shared.services;
+        let parked = quotas.parked();
+        if let Some(mut subscribed) = parked.taken_over(bucket) {
+            subscribed.resume();
+            return Some((Arc::clone(bucket), subscribed));
+        }
+        let mut seat = quotas.seat();
+        // Where there is no room, what is parked makes it.
+        while seat.is_none()
+            && let Some((bucket, subscribed)) = parked.first()
+        {
+            subscribed.end(services, &bucket, deadline).await;
+            seat = quotas.seat();
+        }
+        if seat.is_none() {
+            quotas.too_many();
+        }
+        let subscribed = Subscribed::new(seat?, services.clock.now());
         Some((Arc::clone(bucket), subscribed))
     }
 
@@ -281,11 +294,20 @@ impl Session {
         due.map_or(LONGEST, |due| due.min(LONGEST)).into()
     }
 
-    async fn give_all_back(self) {
+    /// Parks the buckets, and gives back what those hold that cannot be parked.
+    async fn park(self) {
         let services = &self.shared.services;
+        let parked = self.shared.gateway.quotas().parked();
         let deadline = Instant::now() + PATIENCE;
-        let ends = self.buckets.into_iter().map(|(bucket, entry)| async move {
-            entry.subscribed.end(services, &bucket, deadline).await;
+        let left = self.buckets.into_iter().filter_map(|(bucket, entry)| {
+            let subscribed = entry.subscribed;
+            match subscribed.spends_until() {
+                Some(until) => parked.park(bucket, subscribed, until),
+                None => Some((bucket, subscribed)),
+            }
+        });
+        let ends = left.map(|(bucket, subscribed)| async move {
+            subscribed.end(services, &bucket, deadline).await;
         });
         join_all(ends).await;
     }
