@@ -194,10 +194,16 @@ impl Wanted {
             self.figures.map(|it| (small(it.limit), &*self.called)),
             "{place}"
         );
-        let reset = said.duration_until_reset.as_ref().map(|it| {
-            u64::try_from(it.seconds).unwrap() * 1_000_000_000 + u64::try_from(it.nanos).unwrap()
-        });
-        assert_eq!(reset, self.figures.map(|it| it.reset.get()), "{place}");
+        let reset = said
+            .duration_until_reset
+            .as_ref()
+            .map(|it| (it.seconds, it.nanos));
+        let whole = |reset: Nanos| i64::try_from(reset.get().div_ceil(1_000_000_000)).unwrap();
+        assert_eq!(
+            reset,
+            self.figures.map(|it| (whole(it.reset), 0)),
+            "{place}"
+        );
         if let Some(figures) = self.figures {
             assert_eq!(said.limit_remaining, small(figures.remaining), "{place}");
         }

@@ -1,5 +1,6 @@
 //! What a gateway is assigned, and what its limits count of it.
 
+use tidegate::protocol::grpc::quota::MAX_REPORTS;
 use tonic::Code;
 
 use crate::client::{Client, Gate, descriptor, request, told, with_hits};
@@ -206,7 +207,7 @@ fn a_stream_that_says_no_sense_is_ended_and_told_why() {
         assert_eq!(stream.end(), Some(Code::InvalidArgument));
     }
     let mut stream = Stream::open(&gate.socket);
-    let long = "x".repeat(300_000);
+    let long = "x".repeat(MAX_REPORTS);
     stream.report(&[("user", &long)], 1, 0);
     assert_eq!(stream.end(), Some(Code::ResourceExhausted));
     let bad = |reason| {

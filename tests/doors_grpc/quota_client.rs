@@ -67,6 +67,8 @@ impl Stream {
         let (reports, receiver) = unbounded_channel();
         let sent = stream::unfold(receiver, |mut receiver| async move {
             let report = receiver.recv().await?;
+            // Each in a frame of its own, as Envoy sends them.
+            tokio::task::yield_now().await;
             Some((report, receiver))
         });
         let mut grpc = tonic::client::Grpc::new(client.channel.clone());

@@ -23,11 +23,7 @@ fn get(envoy: &Gateway, user: &str) -> Reply {
 fn envoy_admits_and_refuses_by_itself_and_goes_on_without_the_daemon() {
     let mut gate = Gate::start(&rules(), &[]);
     let backend = Backend::start();
-    // Short enough to see the end of.
-    let timeout = "expired_assignment_behavior_timeout: ";
-    let (long, short) = (format!("{timeout}60s"), format!("{timeout}1s"));
-    let edits = [(&*long, &*short)];
-    let envoy = Gateway::start_edited(Kind::EnvoyByQuota, &backend, Some(&gate.daemon), &edits);
+    let envoy = Gateway::start(Kind::EnvoyByQuota, &backend, Some(&gate.daemon));
     let metric = |gate: &Gate, name: &str, labels: &[(&str, &str)]| {
         let page = gate.daemon.metrics();
         crate::kit::sum(&page, name, labels).unwrap_or(0.0)
@@ -74,7 +70,7 @@ fn envoy_admits_and_refuses_by_itself_and_goes_on_without_the_daemon() {
     }
 
     assert!(gate.daemon.terminate().success());
-    // Its last word holds for its time, and for that of the expired one.
+    // Its last word holds for its time.
     assert_eq!(get(&envoy, "al").status, 429);
     wait_until("the last word to be forgotten", || {
         get(&envoy, "al").status == 200

@@ -89,6 +89,8 @@ fn buckets_without_end_get_no_assignments_and_are_counted_all_the_same() {
         4_096.0
     );
     assert_eq!(gate.daemon.log().matches("more buckets").count(), 1);
+    // Or the gateway would report of it for ever.
+    assert_eq!(stream.ask(&[("user", "u9999")], 0, 0), Told::Abandoned);
     let mut other = Stream::open(&gate.socket);
     assert!(other.ask(&[("user", "al")], 1, 0).lump() > 0);
     // Whoever comes back has the places of before.
@@ -99,6 +101,31 @@ fn buckets_without_end_get_no_assignments_and_are_counted_all_the_same() {
         gate.daemon.metric("tidegate_quota_subscribers", &[]),
         4_097.0
     );
+}
+
+#[test]
+fn a_gateway_with_thousands_of_new_buckets_at_once_waits_and_is_not_cut_off() {
+    let gate = Gate::start(RULES, &[]);
+    let mut stream = Stream::open(&gate.socket);
+    // A message for each, as Envoy reports first requests.
+    for number in 0..4_000 {
+        let name = format!("{number:036}");
+        stream.report(&[("name", "web"), ("user", &name)], 1, 0);
+    }
+    wait_until("all to be reported", || {
+        stream.newest(&[]);
+        gate.daemon.metric("tidegate_quota_reports_total", &[]) == 4_000.0
+    });
+    // All of them in one message, as Envoy reports from then on.
+    let names: Vec<String> = (0..4_000).map(|number| format!("{number:036}")).collect();
+    let usages = names
+        .iter()
+        .map(|name| usage(&[("name", "web"), ("user", name)], 1, 0));
+    stream.send(reports("shop", usages.collect()));
+    wait_until("all to be reported again", || {
+        stream.newest(&[]);
+        gate.daemon.metric("tidegate_quota_reports_total", &[]) == 8_000.0
+    });
 }
 
 #[test]

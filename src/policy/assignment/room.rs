@@ -23,6 +23,19 @@ impl Room {
     pub(super) fn supplied(&self, span: Nanos) -> f64 {
         self.amount as f64 * span.as_secs_f64() / self.period.as_secs_f64()
     }
+
+    /// What of the `supplied` is for one of so many `nodes`: its part, and what the others have
+    /// let lie. If each took all, the limit would be used up in a part of its period, and
+    /// refuse in the rest of it: no rate that a gateway could be told.
+    pub(super) fn flow_here(&self, supplied: f64, nodes: u32) -> f64 {
+        let due = match self.supply {
+            Supply::AtTheTurn if !self.reset_after.is_zero() => self.supplied(self.reset_after),
+            Supply::AtTheTurn => self.amount as f64,
+            _ => supplied,
+        };
+        let let_lie = (self.remaining as f64 - due).max(0.0);
+        (supplied / f64::from(nodes.max(1)) + let_lie).min(supplied)
+    }
 }
 
 /// All subscribers of one bucket on this node, the one in question among them.
@@ -83,4 +96,35 @@ pub enum Move {
     GiveBack(Cost),
     /// Nothing.
     Keep,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_its_part_of_a_flow_and_what_others_let_lie() {
+        let here = |supply, remaining, nodes| {
+            let room = Room {
+                amount: 50,
+                remaining,
+                period: Nanos::from_secs(1),
+                reset_after: Nanos::from_millis(500),
+                retry_after: None,
+                supply,
+            };
+            room.flow_here(5.0, nodes)
+        };
+        // Half of the window is left, and half of what it supplies.
+        assert_eq!(here(Supply::AtTheTurn, 25, 1), 5.0);
+        assert_eq!(here(Supply::AtTheTurn, 25, 2), 2.5);
+        assert_eq!(here(Supply::AtTheTurn, 26, 2), 3.5);
+        assert_eq!(here(Supply::AtTheTurn, 40, 2), 5.0);
+        assert_eq!(here(Supply::AtTheTurn, 0, 2), 2.5);
+        for supply in [Supply::Trailing, Supply::Continuous] {
+            assert_eq!(here(supply, 5, 2), 2.5);
+            assert_eq!(here(supply, 6, 2), 3.5);
+            assert_eq!(here(supply, 50, 5), 5.0);
+        }
+    }
 }

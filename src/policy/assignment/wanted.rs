@@ -90,7 +90,8 @@ impl Subscriber {
     fn wanted_of(&mut self, room: &Room, peers: &Peers, span: Nanos) -> f64 {
         let supplied = room.supplied(span);
         let spoken_for = peers.demand * span.as_secs_f64();
-        let (part, spare) = peers.part(supplied, spoken_for, self.demand());
+        let here = room.flow_here(supplied, peers.nodes);
+        let (part, spare) = peers.part(here, spoken_for, self.demand());
         // What has been saved up is not spent as a rate, which would go on too long.
         let saved = match room.supply {
             Supply::AtTheTurn => 0.0,

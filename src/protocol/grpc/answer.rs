@@ -118,7 +118,7 @@ impl Answers {
             let name = row.name.take();
             row.status.current_limit = Some(current(limit, name));
             row.status.limit_remaining = saturated(limit.remaining);
-            row.status.duration_until_reset = Some(duration(limit.reset_after));
+            row.status.duration_until_reset = Some(whole_seconds(limit.reset_after));
         }
         if decision.outcome == Outcome::Unlimited && row.has_rule {
             row.status.limit_remaining = u32::MAX;
@@ -221,11 +221,12 @@ fn unit(period: Nanos) -> (WireUnit, u32) {
     told.unwrap_or((WireUnit::Unknown, 1))
 }
 
-fn duration(span: Nanos) -> Duration {
-    const SECOND: u64 = 1_000_000_000;
+/// Whole seconds, rounded up: Envoy cuts the rest off, and its clients would come too early.
+fn whole_seconds(span: Nanos) -> Duration {
+    let seconds = span.get().div_ceil(Nanos::from_secs(1).get());
     Duration {
-        seconds: i64::try_from(span.get() / SECOND).unwrap_or(i64::MAX),
-        nanos: i32::try_from(span.get() % SECOND).unwrap_or_default(),
+        seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
+        nanos: 0,
     }
 }
 

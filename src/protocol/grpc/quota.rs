@@ -13,5 +13,5 @@ pub const QUOTA_SERVICE: &str = "envoy.service.rate_limit_quota.v3.RateLimitQuot
 pub const STREAM_QUOTAS: &str =
     "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";
 /// The longest message of reports, in bytes: one has a part for each bucket that a gateway
-/// knows.
-pub const MAX_REPORTS: usize = 256 * 1_024;
+/// knows, about 100 bytes where names are long. If it were too long, the next one would be too.
+pub const MAX_REPORTS: usize = 1_024 * 1_024;

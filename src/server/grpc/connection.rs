@@ -38,9 +38,12 @@ const MAX_RESETS: usize = 512;
 const MAX_SPOILT: usize = 256;
 /// How much of one message, and of all of a connection, may be on its way unread, in bytes.
 /// Short messages count as at least 256 bytes, and may take half of it: enough for all calls
-/// that may be open or have been taken back, else the connection is closed.
-const STREAM_WINDOW: u32 = 64 * 1_024;
+/// that may be open or have been taken back, else the connection is closed. So what one stream
+/// may have unread in messages of 20 bytes must not take all of that: a gateway that sends a
+/// short report of each new bucket is to wait, not to be cut off.
+const STREAM_WINDOW: u32 = 16 * 1_024;
 const CONNECTION_WINDOW: u32 = 512 * 1_024;
+const _: () = assert!(STREAM_WINDOW / 20 * (256 - 20) <= CONNECTION_WINDOW / 2);
 /// The longest frame, in bytes.
 const MAX_FRAME: u32 = 16 * 1_024;
 /// The most of an answer that waits to be taken, in bytes.

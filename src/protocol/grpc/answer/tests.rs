@@ -78,7 +78,7 @@ fn every_descriptor_has_its_status_in_order() {
     assert_eq!((limit.name.as_str(), limit.unit_multiplier), ("", None));
     assert_eq!(first.limit_remaining, 4);
     let until_reset = first.duration_until_reset.unwrap();
-    assert_eq!((until_reset.seconds, until_reset.nanos), (41, 200_000_000));
+    assert_eq!((until_reset.seconds, until_reset.nanos), (42, 0));
     assert_eq!(second.code(), Code::Ok);
     assert_eq!((&second.current_limit, second.limit_remaining), (&None, 0));
 }

@@ -143,6 +143,7 @@ impl Session {
         let deadline = Instant::now() + PATIENCE;
         let mut looks = Looks::default();
         let mut taken = 0;
+        let mut words = Vec::new();
         for (bucket, reported) in usages {
             let look: BoxFuture<'_, Turn> = match self.taken_or_new(&bucket, taken, deadline).await
             {
@@ -153,6 +154,12 @@ impl Session {
                 }
                 None => {
                     observer.left_out(LeftOut::Buckets, 1);
+                    if reported == (0, 0) {
+                        // Else names without end would make its messages ever longer.
+                        observer.assigned(None);
+                        words.push(Word::from_iter([abandoned(&bucket)]));
+                        continue;
+                    }
                     let charge = Act::Charge(Cost::new(reported.0));
                     Box::pin(async move {
                         act(services, &bucket, charge, deadline).await;
@@ -163,7 +170,7 @@ impl Session {
             looks.add(look).await;
         }
         let turns = looks.all().await;
-        self.tell(turns).await
+        self.tell(turns, words).await
     }
 
     async fn look_at_due(&mut self) -> Result<(), Gone> {
@@ -183,7 +190,7 @@ impl Session {
             }
         }
         let turns = looks.all().await;
-        self.tell(turns).await
+        self.tell(turns, Vec::new()).await
     }
 
     /// Takes the bucket out, to be looked at, where so many are out already; or takes over
@@ -225,9 +232,9 @@ impl Session {
         Some((Arc::clone(bucket), subscribed))
     }
 
-    /// Puts the buckets back that were looked at, and tells the gateway what is new.
-    async fn tell(&mut self, turns: Vec<Turn>) -> Result<(), Gone> {
-        let mut words = Vec::new();
+    /// Puts the buckets back that were looked at, and tells the gateway what is new, after
+    /// these `words`.
+    async fn tell(&mut self, turns: Vec<Turn>, mut words: Vec<Word>) -> Result<(), Gone> {
         self.put_back(turns, &mut words);
         let mut bucket_action = Vec::new();
         for word in words {
