@@ -112,7 +112,8 @@ impl Cell<'_> {
         (Taken { outcome, ..taken }, signal)
     }
 
-    /// Takes near the limit: what the view admits is admitted from the lease, or without one where the policy has it so.
+    /// Takes near the limit: what the view admits is admitted from the lease, or without one
+    /// where the policy has it so.
     fn take_at_the_edge(
         &mut self,
         edge: &mut Edge,

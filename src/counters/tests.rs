@@ -4,6 +4,7 @@ use super::*;
 use crate::units::{Algorithm, Consistency, EncodedIdentity, KeySecret, Pace, Partition};
 
 mod booking;
+mod crossing;
 mod leases;
 mod settled;
 mod share;

@@ -33,8 +33,8 @@ const COMMANDS: usize = 256;
 /// One batch in so many is timed.
 const TIMED: u32 = 16;
 
-/// Answers `stream`, from a peer with the address `peer`, until it ends, breaks the protocol or is too slow, or until `stop` is
-/// done and everything that has arrived is answered.
+/// Answers `stream`, from a peer with the address `peer`, until it ends, breaks the protocol
+/// or is too slow, or until `stop` is done and everything that has arrived is answered.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     peer: Option<IpAddr>,
