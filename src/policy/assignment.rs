@@ -314,7 +314,7 @@ impl Subscriber {
         }
     }
 
-    /// A lump of all that is held.
+    /// A lump of all that is left of what is held.
     fn lump(&mut self, room: &Room, now: Timestamp) -> Assignment {
         if room.supply == Supply::AtTheTurn && !room.reset_after.is_zero() {
             self.turns_at = Some(now.after(room.reset_after));
@@ -324,12 +324,14 @@ impl Subscriber {
             return Assignment::DenyAll;
         }
         let said = self.said.map(|said| said.assignment);
-        match said.filter(|said| said.is_lump() && !self.changed) {
-            Some(said) => said,
-            None => {
-                self.changed = false;
-                told::lump(self.held, self.next_serial())
-            }
+        if let Some(said) = said.filter(|said| said.is_lump() && !self.changed) {
+            return said;
+        }
+        self.changed = false;
+        // A lump is all there: without what was used since the last report.
+        match self.left(now).get() {
+            0 => Assignment::DenyAll,
+            left => told::lump(left, self.next_serial()),
         }
     }
 
