@@ -60,7 +60,7 @@ pub use applied::{Applied, AppliedLimits, NotFound};
 pub use caller::CallerKnown;
 pub use clients::Noticed;
 pub use described::{Described, Pairs};
-pub use descriptor::{Descriptor, Matched, StatedLimit, Unit};
+pub use descriptor::{Descriptor, Entries, Matched, StatedLimit, Unit};
 pub use duration::{DurationError, parse_duration};
 pub use explain::{Counted, CountedAs, RuleExplained, Why};
 pub use expression::ExpressionError;

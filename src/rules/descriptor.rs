@@ -104,6 +104,9 @@ pub struct Matched<'r> {
     pub is_quota: bool,
 }
 
+/// Entries by key and value.
+pub type Entries<'r> = Vec<(&'r str, Cow<'r, str>)>;
+
 impl RuleSet {
     /// Whether any file has rules for descriptors of `domain`.
     pub fn has_domain(&self, domain: &str) -> bool {
@@ -191,7 +194,7 @@ impl RuleSet {
 
     /// What the first rule can be asked about, if it is for descriptors: its domain, and
     /// entries by key and value.
-    pub fn first_descriptor(&self) -> Option<(&str, Vec<(&str, Cow<'_, str>)>)> {
+    pub fn first_descriptor(&self) -> Option<(&str, Entries<'_>)> {
         let by = self.rules.first()?.by_descriptor.as_deref()?;
         let entries = by.entries.iter();
         let pairs = entries.map(|entry| (&*entry.key, entry.values.example()));
