@@ -150,7 +150,7 @@ impl Observer {
     }
 
     /// Counts one decision. Every door calls this once for each, or counts it among
-    /// [others](Counting::decided).
+    /// others of its batch.
     pub fn decided(&self, door: Door, decision: &Decision<'_>) {
         self.counters().counting(door).decided(decision);
     }
