@@ -123,8 +123,8 @@ fn a_newcomer_is_assigned_a_part_of_the_room_and_what_it_admitted_before_is_char
     let one = place.join(at(0));
     assert_eq!(place.subscribers[one].reported(1, 0, at(0)), Cost::ONE);
     let told = place.look(one, at(0));
-    assert_eq!(max_tokens(&told), 26);
-    assert_eq!(place.subscribers[one].held(), Cost::new(26));
+    assert_eq!(max_tokens(&told), 51);
+    assert_eq!(place.subscribers[one].held(), Cost::new(51));
     assert_eq!(told.look_again, Some(SECOND.times(60)));
 }
 

@@ -56,13 +56,16 @@ fn what_counts_no_more_at_its_limit_is_not_held_when_it_lapses() {
 
     let mut place = Place::new(1_000, SECOND, Supply::AtTheTurn);
     let one = busy(&mut place, 100);
+    // Another second has begun.
+    place.room.remaining = 1_000;
+    place.look(one, at(11));
     let room = place.room;
     let (held, unsettled) = (
         place.subscribers[one].held(),
         place.subscribers[one].unsettled(),
     );
     assert!(held > Cost::ZERO);
-    place.subscribers[one].lapse(&room, at(11));
+    place.subscribers[one].lapse(&room, at(12));
     assert_eq!(place.subscribers[one].held(), Cost::ZERO);
     assert_eq!(place.subscribers[one].unsettled(), unsettled);
 }
