@@ -166,7 +166,10 @@ impl Oracle {
                 big(cost).min(big(u64::MAX) - counted)
             }
         };
-        self.hits.push((moment, units));
+        // A log whose sum is at its end does not remember when.
+        if self.quota.algorithm() != Algorithm::SlidingLog || units > BigInt::ZERO {
+            self.hits.push((moment, units));
+        }
     }
 
     /// Takes off again up to `cost` of what counts at `moment`, the last first, and answers
@@ -585,4 +588,20 @@ proptest! {
         let exact = ceil(BigInt::from(before.debt()) * big(new.amount()), old.amount());
         prop_assert_eq!(BigInt::from(after.debt()), exact.min(BigInt::from(u128::MAX)));
     }
+}
+
+#[test]
+fn a_log_whose_sum_is_at_its_end_remembers_no_more_hits() {
+    let millisecond = Nanos::from_millis(1);
+    let quota = Quota::new(Algorithm::SlidingLog, 700, millisecond, None).unwrap();
+    let steps = [
+        Step::Charge(Size::Exactly(u64::MAX)),
+        Step::Back(171),
+        Step::Wait(200),
+        Step::Charge(Size::Exactly(1)),
+        Step::Wait(123),
+        Step::Back(184),
+        Step::Take(Size::Exactly(0)),
+    ];
+    play(quota, 1_790_000_000_000_000_000, &steps).unwrap();
 }

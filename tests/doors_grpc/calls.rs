@@ -13,7 +13,7 @@ use tidegate::protocol::grpc::messages::envoy::service::ratelimit::v3::{
 use tonic::Code;
 
 use crate::client::{Client, Gate, descriptor, request, somebody, told, with_hits};
-use crate::kit::Redis;
+use crate::kit::{Redis, wait_until};
 
 /// Windows that no test meets the end of.
 const RULES: &str = "
@@ -362,13 +362,18 @@ fn what_was_used_and_what_comes_back_is_told_to_the_store_of_exact_limits() {
     domain: shop
     descriptors: [{key: user}]
     consistency: strict
-    strict_timeout: 5s
+    strict_timeout: 10s
     on_store_loss: closed
     limits: {requests: 10, window: 30d, algorithm: fixed_window}
 ";
     let redis = Redis::start();
     let url = redis.url();
     let [gate, other] = [(), ()].map(|()| Gate::start(rules, &["--store", &url]));
+    for one in [&gate, &other] {
+        wait_until("the store to be up", || {
+            one.daemon.metric("tidegate_store_up", &[]) == 1.0
+        });
+    }
     let clients = [Client::of(&gate.socket), Client::of(&other.socket)];
     let who = somebody();
     let ask = |node: usize, asked: RateLimitDescriptor| {
