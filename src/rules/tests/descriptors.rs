@@ -492,3 +492,24 @@ fn who_replaces_what_there_is_not_is_warned() {
     let both = compile(&[("1.yaml", envoy), ("2.yaml", other)]).unwrap();
     assert!(both.warnings.is_empty());
 }
+
+#[test]
+fn an_explanation_tells_another_domain_and_what_comes_first_from_other_descriptors() {
+    let rules = rules(
+        "rules:
+  - {name: any, domain: d, descriptors: [{key: path}], ban: true}
+  - {name: start, domain: d, descriptors: [{key: path, value: /l*}], ban: true}
+  - {name: one, domain: d, descriptors: [{key: path, value: /login, normalize: path}], ban: true}
+  - {name: two, domain: d, descriptors: [{key: path}, {key: user}], ban: true}
+  - {name: apart, domain: e, descriptors: [{key: path}], ban: true}",
+    );
+    let why = |value: &str| -> Vec<Option<&'static str>> {
+        let explained = rules.explain_descriptor(&asked("d", &[("path", value)]));
+        let why = explained.iter().map(|one| one.why_not.map(Why::name));
+        why.collect()
+    };
+    let (fewer, other, apart) = (Some("fewer"), Some("descriptor"), Some("domain"));
+    assert_eq!(why("/login"), [fewer, fewer, None, other, apart]);
+    assert_eq!(why("/logout"), [fewer, None, other, other, apart]);
+    assert_eq!(why("/x"), [None, other, other, other, apart]);
+}
